@@ -1,0 +1,103 @@
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// patience is how long a test waits for a fact before it fails.
+const patience = 30 * time.Second
+
+// natsServer is a NATS server in this process, with JetStream in a folder of its own.
+type natsServer struct {
+	dir     string
+	port    int
+	running *server.Server
+}
+
+func startNATS(t *testing.T) *natsServer {
+	t.Helper()
+	started := &natsServer{dir: t.TempDir(), port: server.RANDOM_PORT}
+	started.start(t)
+	t.Cleanup(started.stop)
+	return started
+}
+
+// start starts the server, after a stop on the same port and with the same data.
+func (n *natsServer) start(t *testing.T) {
+	t.Helper()
+	running, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: n.port, JetStream: true, StoreDir: n.dir, NoLog: true, NoSigs: true,
+	})
+	require.NoError(t, err)
+	running.Start()
+	require.True(t, running.ReadyForConnections(patience), "server is not ready")
+	n.running = running
+	_, err = fmt.Sscanf(running.ClientURL(), "nats://127.0.0.1:%d", &n.port)
+	require.NoError(t, err)
+}
+
+func (n *natsServer) stop() {
+	n.running.Shutdown()
+	n.running.WaitForShutdown()
+}
+
+func (n *natsServer) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", n.port) }
+
+func (n *natsServer) connect(t *testing.T) *nats.Conn {
+	t.Helper()
+	conn, err := nats.Connect(n.url(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// ordersStream is a stream ORDERS for all subjects below orders.
+type ordersStream struct {
+	jetstream.Stream
+	js jetstream.JetStream
+}
+
+func makeOrders(t *testing.T, conn *nats.Conn) ordersStream {
+	t.Helper()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "ORDERS", Subjects: []string{"orders.>"},
+	})
+	require.NoError(t, err)
+	return ordersStream{stream, js}
+}
+
+// publish stores count messages whose payload is their number, from 1.
+func (o ordersStream) publish(t *testing.T, count int) {
+	t.Helper()
+	for i := range count {
+		_, err := o.js.Publish(t.Context(), "orders.new", fmt.Append(nil, i+1))
+		require.NoError(t, err)
+	}
+}
+
+// state is what the server says about the durable "billing".
+func (o ordersStream) state(t *testing.T) *jetstream.ConsumerInfo {
+	t.Helper()
+	durable, err := o.Consumer(t.Context(), "billing")
+	require.NoError(t, err)
+	return durable.CachedInfo()
+}
+
+// settled waits until the durable has delivered everything and waits for no ack.
+func (o ordersStream) settled(t *testing.T) {
+	t.Helper()
+	var last *jetstream.ConsumerInfo
+	require.Eventually(t, func() bool {
+		last = o.state(t)
+		return last.NumPending == 0 && last.NumAckPending == 0
+	}, patience, 5*time.Millisecond, "last state: %+v", last)
+}
