@@ -62,8 +62,8 @@ func Unmarshal(msg jetstream.Msg) (*message.Message, error) {
 	metadata[MetadataTimestamp] = at.Timestamp.UTC().Format(time.RFC3339Nano)
 	metadata[MetadataSubject] = msg.Subject()
 
-	uuid := headers.Get(uuidHeader)
-	if id := headers.Get(jetstream.MsgIDHeader); id != "" {
+	uuid := first(headers[uuidHeader])
+	if id := first(headers[jetstream.MsgIDHeader]); id != "" {
 		metadata[MetadataMsgID] = id
 		uuid = id
 	}
@@ -82,6 +82,14 @@ func reserved(name string) bool {
 		return true
 	}
 	return len(name) >= len(serverPrefix) && strings.EqualFold(name[:len(serverPrefix)], serverPrefix)
+}
+
+// first is what Header.Get returns, except that it doesn't panic on a header without any.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 func joined(values []string) string {
