@@ -1,0 +1,95 @@
+// Package pgtest gives each test a schema of its own on a real Postgres.
+//
+// The server is the one that ONCEBOX_POSTGRES_DSN names, as under `make test`; without it
+// one private server is started for the whole test binary. A machine without Postgres
+// fails the test: nothing is skipped.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/oncebox/oncebox/internal/embedpg"
+)
+
+// poolSize suits tests that run in parallel against one server of 300 connections.
+const poolSize = 16
+
+// DB is one test's schema. It is dropped when the test ends.
+type DB struct {
+	// Pool has an empty search_path, so that an unqualified table name fails.
+	Pool *pgxpool.Pool
+	// Schema is the schema's name.
+	Schema string
+	// DSN is the server's address with the empty search_path, for other processes and
+	// other drivers.
+	DSN string
+}
+
+// Open makes the schema.
+func Open(t testing.TB) *DB {
+	t.Helper()
+	dsn, err := emptySearchPath(server(t).DSN)
+	require.NoError(t, err)
+	config, err := pgxpool.ParseConfig(dsn)
+	require.NoError(t, err)
+	config.MaxConns = poolSize
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+
+	db := &DB{Pool: pool, Schema: "test_" + randomName(), DSN: dsn}
+	quoted := pgx.Identifier{db.Schema}.Sanitize()
+	_, err = pool.Exec(t.Context(), `CREATE SCHEMA `+quoted)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		// A connection of its own: a test may have used the pool up.
+		conn, err := pgx.Connect(ctx, dsn)
+		require.NoError(t, err)
+		defer conn.Close(ctx)
+		_, err = conn.Exec(ctx, `DROP SCHEMA `+quoted+` CASCADE`)
+		require.NoError(t, err)
+	})
+	return db
+}
+
+// shared is the server of this test binary. Nobody stops it: it dies with the process.
+var shared = sync.OnceValues(func() (*embedpg.Server, error) {
+	return embedpg.Start(context.Background(), embedpg.Config{})
+})
+
+func server(t testing.TB) *embedpg.Server {
+	t.Helper()
+	started, err := shared()
+	require.NoError(t, err, "tests need a real Postgres; `make test` finds or installs one")
+	return started
+}
+
+// emptySearchPath adds the setting to an address in URL form or in key-value form.
+func emptySearchPath(dsn string) (string, error) {
+	parsed, err := url.Parse(dsn)
+	if err != nil || parsed.Scheme == "" {
+		return dsn + ` search_path=''`, nil
+	}
+	query := parsed.Query()
+	query.Set("search_path", `""`)
+	parsed.RawQuery = query.Encode()
+	return parsed.String(), nil
+}
+
+func randomName() string {
+	var bytes [8]byte
+	_, _ = rand.Read(bytes[:]) // never fails
+	return hex.EncodeToString(bytes[:])
+}
