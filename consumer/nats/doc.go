@@ -48,7 +48,7 @@
 //     hear the acks of handlers that finish after Close. It deletes the durable that it
 //     made. It can only use push consumers: up to MaxAckPending messages lie in the queue
 //     of one process, where they use up their AckWait and are then delivered twice. Its
-//     Close drains the caller's connection.
+//     Close drains the caller's connection, and closes a channel that it may be sending to.
 //   - pkg/jetstream buffers 500 messages in the same way, crashes the process on a header
 //     with two values, and crashes it when the context of a subscription ends while
 //     messages come in.

@@ -109,6 +109,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	sub := &subscription{
 		config:    s.config,
 		logger:    s.config.Logger.With(watermill.LogFields{"stream": s.config.Stream, "durable": s.config.Durable}),
+		conn:      s.conn,
 		durable:   s.durable,
 		abandoned: &s.abandoned,
 		output:    make(chan *message.Message),

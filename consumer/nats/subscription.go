@@ -10,6 +10,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -18,6 +19,7 @@ import (
 type subscription struct {
 	config    Config
 	logger    watermill.LoggerAdapter
+	conn      *nats.Conn
 	durable   jetstream.Consumer
 	abandoned *atomic.Int64
 	output    chan *message.Message
@@ -70,12 +72,23 @@ func (s *subscription) run(ctx context.Context, closing <-chan struct{}) {
 		return
 	}
 	stop()
-	for _, pull := range s.pulls {
-		pull.Drain()
-	}
+	s.endPulls()
 	grace := time.AfterFunc(s.config.CloseTimeout, giveUp)
 	defer grace.Stop()
 	<-finished
+}
+
+// endPulls asks for no more. A drained pull still gives what was on its way, to be handed
+// back; without a server there is nothing to wait for.
+func (s *subscription) endPulls() {
+	connected := s.conn.IsConnected()
+	for _, pull := range s.pulls {
+		if connected {
+			pull.Drain()
+		} else {
+			pull.Stop()
+		}
+	}
 }
 
 // work delivers the messages of one pull, one after the other.

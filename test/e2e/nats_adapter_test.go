@@ -1,11 +1,13 @@
 package e2e_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -14,7 +16,8 @@ import (
 // These tests show what Watermill's own adapters do where package consumer/nats differs,
 // so that a release which changes it is noticed.
 
-// openAdapter opens pkg/nats on a connection of its own, which its Close closes.
+// openAdapter opens pkg/nats on a connection of its own, which its Close closes. Tests close
+// it only while nothing is delivered: it closes a channel that it may be sending to.
 func openAdapter(t *testing.T, running *natsServer, durable string, options ...natsgo.SubOpt) *wmnats.Subscriber {
 	t.Helper()
 	subscriber, err := wmnats.NewSubscriberWithNatsConn(running.connect(t), wmnats.SubscriberSubscriptionConfig{
@@ -25,8 +28,15 @@ func openAdapter(t *testing.T, running *natsServer, durable string, options ...n
 		JetStream: wmnats.JetStreamConfig{DurablePrefix: durable, SubscribeOptions: options},
 	}, watermill.NopLogger{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = subscriber.Close() })
 	return subscriber
+}
+
+// subscribeAdapter subscribes for as long as the connection lives.
+func subscribeAdapter(t *testing.T, adapter *wmnats.Subscriber) <-chan *message.Message {
+	t.Helper()
+	messages, err := adapter.Subscribe(context.Background(), "ORDERS")
+	require.NoError(t, err)
+	return messages
 }
 
 // makePushDurable makes the durable "billing" as pkg/nats needs it.
@@ -59,7 +69,7 @@ func TestNATS_AdapterWithoutManualAckLosesWhatIsInWorkAtClose(t *testing.T) {
 	makePushDurable(t, conn, time.Minute)
 	adapter := openAdapter(t, running, "billing", natsgo.Bind("ORDERS", "billing"))
 
-	next(t, subscribe(t, adapter)) // never acked
+	next(t, subscribeAdapter(t, adapter)) // never acked
 	require.NoError(t, adapter.Close())
 	require.Eventually(t, func() bool {
 		state := pushState(t, conn)
@@ -76,10 +86,10 @@ func TestNATS_AdapterWithManualAckDoesNotHearAcksAfterClose(t *testing.T) {
 	bind := []natsgo.SubOpt{natsgo.Bind("ORDERS", "billing"), natsgo.ManualAck()}
 	adapter := openAdapter(t, running, "billing", bind...)
 
-	first := next(t, subscribe(t, adapter))
+	first := next(t, subscribeAdapter(t, adapter))
 	require.NoError(t, adapter.Close())
 	require.True(t, first.Ack())
-	again := next(t, subscribe(t, openAdapter(t, running, "billing", bind...)))
+	again := next(t, subscribeAdapter(t, openAdapter(t, running, "billing", bind...)))
 	require.Equal(t, first.Payload, again.Payload)
 }
 
@@ -89,13 +99,13 @@ func TestNATS_AdapterDeletesTheDurableThatItMade(t *testing.T) {
 	orders := makeOrders(t, running.connect(t))
 	orders.publish(t, 1)
 	adapter := openAdapter(t, running, "billing", natsgo.ManualAck())
-	next(t, subscribe(t, adapter)).Ack()
+	next(t, subscribeAdapter(t, adapter)).Ack()
 	require.NoError(t, adapter.Close())
 	require.Eventually(t, func() bool {
 		_, err := orders.Consumer(t.Context(), "billing")
 		return err == jetstream.ErrConsumerNotFound
 	}, patience, 5*time.Millisecond)
-	require.EqualValues(t, "1", next(t, subscribe(t, openAdapter(t, running, "billing", natsgo.ManualAck()))).Payload)
+	require.EqualValues(t, "1", next(t, subscribeAdapter(t, openAdapter(t, running, "billing", natsgo.ManualAck()))).Payload)
 }
 
 func TestNATS_AdapterRedeliversNackedMessagesWithoutPause(t *testing.T) {
@@ -104,7 +114,7 @@ func TestNATS_AdapterRedeliversNackedMessagesWithoutPause(t *testing.T) {
 	conn := running.connect(t)
 	makeOrders(t, conn).publish(t, 1)
 	makePushDurable(t, conn, time.Minute)
-	messages := subscribe(t, openAdapter(t, running, "billing", natsgo.Bind("ORDERS", "billing"), natsgo.ManualAck()))
+	messages := subscribeAdapter(t, openAdapter(t, running, "billing", natsgo.Bind("ORDERS", "billing"), natsgo.ManualAck()))
 	since := time.Now()
 	for range 1000 {
 		next(t, messages).Nack()
@@ -120,7 +130,7 @@ func TestNATS_PushedMessagesUseUpTheirAckWaitInTheQueue(t *testing.T) {
 	conn := running.connect(t)
 	makeOrders(t, conn).publish(t, count)
 	makePushDurable(t, conn, time.Second)
-	messages := subscribe(t, openAdapter(t, running, "billing", natsgo.Bind("ORDERS", "billing"), natsgo.ManualAck()))
+	messages := subscribeAdapter(t, openAdapter(t, running, "billing", natsgo.Bind("ORDERS", "billing"), natsgo.ManualAck()))
 	require.Equal(t, count, workThrough(t, messages, count))
 	again := next(t, messages) // acked by its handler, but too late: it waited too long for its turn
 	require.NotEmpty(t, again.Payload)

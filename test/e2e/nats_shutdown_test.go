@@ -84,22 +84,6 @@ func TestNATS_EndOfTheContextStopsAndWaitsForTheHandler(t *testing.T) {
 	next(t, subscribe(t, subscriber)).Ack()
 }
 
-func TestNATS_CloseWhileTheServerIsAwayEnds(t *testing.T) {
-	t.Parallel()
-	running := startNATS(t)
-	conn := running.connect(t)
-	makeOrders(t, conn)
-	config := billing(conn)
-	config.CloseTimeout = 100 * time.Millisecond
-	subscriber := openNATS(t, config)
-	messages := subscribe(t, subscriber)
-
-	running.stop()
-	require.Eventually(t, func() bool { return !conn.IsConnected() }, patience, 5*time.Millisecond)
-	require.NoError(t, subscriber.Close())
-	closedEmpty(t, messages)
-}
-
 func TestNATS_RouterReturnsOnlyAfterTheAckArrived(t *testing.T) {
 	t.Parallel()
 	for range 10 { // the router chooses at random between Close and the context
