@@ -66,9 +66,6 @@ func (k Key) Canonical() (Key, error) {
 	if err := checkName("ID", k.ID, MaxLongIDBytes); err != nil {
 		return Key{}, err
 	}
-	if strings.HasPrefix(k.ID, digestMark) {
-		return Key{}, &KeyError{"ID", "begins like a digested id"}
-	}
 	if len(k.ID) > MaxIDBytes {
 		k.ID = digestLongID(k.ID)
 	}
@@ -81,8 +78,8 @@ func (k Key) Canonical() (Key, error) {
 	return k, nil
 }
 
-// digestMark begins a digested id. A given id may not begin with it, so that no short id
-// can pose as the digest of a long one.
+// digestMark begins a digested id. Whoever can send a digested form can as well send the
+// long id, so an id that looks like one needs no defence.
 const digestMark = "sha256:"
 
 // digestPrefix is how many bytes of a long id stay readable.

@@ -1,0 +1,67 @@
+-- Claims of the transactional path, failures and dead letters. Creates new tables only:
+-- it locks nothing that is in use, and is safe to run online.
+
+-- The one clock. Tests replace it to move time; everything that judges an age asks it.
+CREATE FUNCTION {{.schema}}.clock() RETURNS timestamptz
+    LANGUAGE sql VOLATILE AS 'SELECT pg_catalog.clock_timestamp()';
+
+-- Small numbers for consumers, so that a claim stays narrow. A shadow consumer only
+-- observes: its claims are apart from real ones.
+CREATE TABLE {{.schema}}.consumer (
+    id        smallint    GENERATED ALWAYS AS IDENTITY,
+    shadow    boolean     NOT NULL,
+    retention interval    NOT NULL,
+    name      text        NOT NULL,
+    CONSTRAINT consumer_id PRIMARY KEY (id),
+    CONSTRAINT consumer_once UNIQUE (name, shadow),
+    CONSTRAINT consumer_name_fits CHECK (octet_length(name) BETWEEN 1 AND 128)
+);
+
+-- A row is a claim that was committed with its effect, or one whose message was given up.
+-- Rows are only inserted, and swept when their retention is over. Columns are ordered for
+-- alignment. Slot 0 holds claims without a stable time; slots 1 to 64 are a ring of days.
+CREATE TABLE {{.schema}}.inbox (
+    at          timestamptz NOT NULL DEFAULT now(),
+    slot        smallint    NOT NULL,
+    consumer    smallint    NOT NULL,
+    failed      boolean     NOT NULL DEFAULT false,
+    claim_id    uuid        NOT NULL,
+    fingerprint bytea,
+    CONSTRAINT inbox_claim PRIMARY KEY (slot, claim_id)
+) PARTITION BY LIST (slot);
+{{range $slot := until 65}}
+CREATE TABLE {{$.schema}}.inbox_{{$slot}} PARTITION OF {{$.schema}}.inbox FOR VALUES IN ({{$slot}});
+{{- end}}
+
+-- Failed runs of messages that have no claim yet. Written on failure only.
+CREATE TABLE {{.schema}}.inbox_attempt (
+    claim_id uuid        NOT NULL,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    last_at  timestamptz NOT NULL DEFAULT now(),
+    attempts integer     NOT NULL DEFAULT 1,
+    consumer smallint    NOT NULL,
+    class    text        NOT NULL,
+    CONSTRAINT inbox_attempt_claim PRIMARY KEY (claim_id)
+);
+
+-- Messages that were given up, whole. A metadata value that is not clean text is kept as
+-- {"base64": "..."}; so is any other text that Postgres can't hold, after "base64:".
+CREATE TABLE {{.schema}}.dead_letter (
+    id         uuid        NOT NULL,
+    claim_id   uuid,
+    first_at   timestamptz NOT NULL DEFAULT now(),
+    last_at    timestamptz NOT NULL DEFAULT now(),
+    attempts   integer     NOT NULL,
+    seen       integer     NOT NULL DEFAULT 1,
+    consumer   smallint    NOT NULL,
+    class      text        NOT NULL,
+    reason     text        NOT NULL,
+    topic      text        NOT NULL,
+    message_id text        NOT NULL,
+    metadata   jsonb       NOT NULL,
+    payload    bytea       NOT NULL,
+    CONSTRAINT dead_letter_once PRIMARY KEY (id)
+);
+
+-- Serves the list of a consumer's letters, newest first.
+CREATE INDEX dead_letter_newest ON {{.schema}}.dead_letter (consumer, last_at DESC, id);
