@@ -16,4 +16,6 @@ const (
 	BeforeCommit = "before_commit"
 	// Committed: COMMIT has succeeded, the message is not acknowledged.
 	Committed = "committed"
+	// Failed: a failed run is recorded, the message is neither acked nor nacked.
+	Failed = "failed"
 )
