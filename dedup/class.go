@@ -42,6 +42,15 @@ func (c Class) Final() bool {
 	return false
 }
 
+// After is the class of a failure that was the attempts-th of maxAttempts allowed: a
+// transient one becomes ClassExhausted at the last.
+func (c Class) After(attempts, maxAttempts int) Class {
+	if c == ClassTransient && attempts >= maxAttempts {
+		return ClassExhausted
+	}
+	return c
+}
+
 // Permanent marks err as one that no retry can mend: the message is dead-lettered and
 // its claim recorded as FAILED. A nil err stays nil.
 func Permanent(err error) error {

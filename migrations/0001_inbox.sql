@@ -44,8 +44,8 @@ CREATE TABLE {{.schema}}.inbox_attempt (
     CONSTRAINT inbox_attempt_claim PRIMARY KEY (claim_id)
 );
 
--- Messages that were given up, whole. A metadata value that is not clean text is kept as
--- {"base64": "..."}; so is any other text that Postgres can't hold, after "base64:".
+-- Messages that were given up, whole. Text that Postgres can not hold (NUL, invalid UTF-8),
+-- in metadata too, is kept as "base64:" and its encoding.
 CREATE TABLE {{.schema}}.dead_letter (
     id         uuid        NOT NULL,
     claim_id   uuid,

@@ -46,7 +46,9 @@ type Unit interface {
 	Commit(ctx context.Context) error
 
 	// Rollback closes the transaction to the handler and undoes it. After Commit it does
-	// nothing. A connection that can't be cleaned is closed instead of reused.
+	// nothing. A connection that can't be cleaned is closed instead of reused. An error
+	// that is [ErrUnavailable] says that the connection was lost before: what the handler
+	// reported may not be its own fault.
 	Rollback(ctx context.Context) error
 }
 

@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncebox/oncebox/store"
+)
+
+// Begin opens a unit of work and takes the claim in it, in one trip; see [store.Inbox].
+func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *store.Held, error) {
+	consumer, err := s.claimant(ctx, claim)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, nil, unavailable("acquire connection", err)
+	}
+	u := &unit{conn: conn, endTimeout: s.endTimeout}
+	answer, err := s.claim(ctx, u, claim, consumer)
+	switch {
+	case err != nil:
+		if sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow {
+			return nil, inFlight(), u.Rollback(ctx)
+		}
+		return nil, nil, errors.Join(unavailable("claim", err), u.Rollback(ctx))
+	case answer.claimed:
+		return u, nil, nil
+	case answer.future:
+		return nil, nil, errors.Join(fmt.Errorf("claim: %w", store.ErrFutureTime), u.Rollback(ctx))
+	case claim.Consumer.Shadow:
+		return s.heldBesides(ctx, u, claim)
+	}
+	held, err := s.heldInstead(ctx, u, claim)
+	return nil, held, err
+}
+
+// claim sends BEGIN and the claim's statements in one batch.
+func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16) (answer taken, err error) {
+	before, asked, after := s.claimSteps(claim, consumer, false)
+	var batch pgx.Batch
+	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	for _, one := range before {
+		batch.Queue(one.sql, one.args...)
+	}
+	batch.Queue(asked.sql, asked.args...).QueryRow(func(row pgx.Row) error { return row.Scan(answer.columns(claim)...) })
+	for _, one := range after {
+		batch.Queue(one.sql, one.args...)
+	}
+	results := u.conn.Conn().SendBatch(ctx, &batch)
+	u.begin(results.Tx())
+	return answer, results.Close()
+}
+
+// heldInstead reads the claim that is there and ends the transaction, in one trip.
+func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (*store.Held, error) {
+	defer u.release()
+	var batch pgx.Batch
+	var row heldRow
+	held := inFlight()
+	batch.Queue(s.sql.readHeld, heldArguments(claim)...).QueryRow(func(found pgx.Row) error {
+		err := found.Scan(row.columns()...)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			held, err = row.held()
+		}
+		return err
+	})
+	batch.Queue(`ROLLBACK`)
+	if err := u.conn.Conn().SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, unavailable("read held claim", err)
+	}
+	return held, nil
+}
+
+// heldBesides reads the claim that is there and leaves the transaction open, for a shadow
+// claim, which blocks nothing.
+func (s *Store) heldBesides(ctx context.Context, u *unit, claim store.Claim) (store.Unit, *store.Held, error) {
+	held, err := readHeldClaim(ctx, pgxSession{u.inner}, s.sql.readHeld, claim)
+	if err != nil {
+		return nil, nil, errors.Join(unavailable("read held claim", err), u.Rollback(ctx))
+	}
+	return u, held, nil
+}
+
+func readHeldClaim(ctx context.Context, on session, sql string, claim store.Claim) (*store.Held, error) {
+	var row heldRow
+	err := on.row(ctx, sql, heldArguments(claim), row.columns()...)
+	if errors.Is(err, errNoRows) {
+		return inFlight(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return row.held()
+}
+
+// claimant checks the claim and returns its consumer's number.
+func (l *ledger) claimant(ctx context.Context, claim store.Claim) (int16, error) {
+	if claim.ID.IsZero() {
+		return 0, errors.New("claim: ID: missing")
+	}
+	if claim.Wait < 0 {
+		return 0, fmt.Errorf("claim: Wait: %v is negative", claim.Wait)
+	}
+	if !claim.At.IsZero() && claim.Consumer.Retention > RingRetention {
+		return 0, fmt.Errorf("claim: Consumer.Retention: %v is longer than %v, the limit for keys with a stable time",
+			claim.Consumer.Retention, RingRetention)
+	}
+	return l.consumerID(ctx, claim.Consumer)
+}

@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oncebox/oncebox/store"
+)
+
+// registry remembers the small numbers of consumers that this process has registered.
+type registry struct {
+	mu    sync.RWMutex
+	known map[store.Consumer]int16
+}
+
+func newRegistry() *registry { return &registry{known: make(map[store.Consumer]int16)} }
+
+func (r *registry) get(consumer store.Consumer) (int16, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	id, known := r.known[consumer]
+	return id, known
+}
+
+func (r *registry) put(consumer store.Consumer, id int16) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known[consumer] = id
+}
+
+// findConsumer comes first: an INSERT that conflicts would use up a number each time a
+// process starts, and they are small.
+const findConsumer = `
+SELECT id
+FROM oncebox.consumer
+WHERE name = $1 AND shadow = $2 AND retention >= make_interval(secs => $3)`
+
+const registerConsumer = `
+INSERT INTO oncebox.consumer (name, shadow, retention)
+VALUES ($1, $2, make_interval(secs => $3))
+ON CONFLICT ON CONSTRAINT consumer_once
+DO UPDATE SET retention = greatest(consumer.retention, excluded.retention)
+RETURNING id`
+
+// consumerID returns the consumer's number and registers it when it is new. The registered
+// retention is the longest that any process has asked for. It costs a trip or two the first
+// time, in its own transaction.
+func (l *ledger) consumerID(ctx context.Context, consumer store.Consumer) (int16, error) {
+	if id, known := l.consumers.get(consumer); known {
+		return id, nil
+	}
+	if consumer.Name == "" || len(consumer.Name) > 128 {
+		return 0, fmt.Errorf("register consumer: Name: %d bytes, want 1 to 128", len(consumer.Name))
+	}
+	if consumer.Retention <= 0 {
+		return 0, fmt.Errorf("register consumer: Retention: %v is not positive", consumer.Retention)
+	}
+	args := []any{consumer.Name, consumer.Shadow, consumer.Retention.Round(time.Microsecond).Seconds()}
+	var id int16
+	err := l.source.query(ctx, func(s session) error {
+		err := s.row(ctx, l.sql.findConsumer, args, &id)
+		if errors.Is(err, errNoRows) {
+			err = s.row(ctx, l.sql.registerConsumer, args, &id)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, unavailable("register consumer", err)
+	}
+	l.consumers.put(consumer, id)
+	return id, nil
+}

@@ -1,0 +1,63 @@
+package postgres
+
+import "time"
+
+// The ring keeps claims whose intent has a stable time, a day a slot. With these numbers a
+// slot is emptied before its number comes round again, with two days to spare.
+const (
+	ringSlots = 64
+	// RingMaxAge is the age up to which an intent is claimed in the ring; an older one is
+	// claimed beside it.
+	RingMaxAge = 31 * day
+	// RingRetention is the longest retention of a consumer whose keys have a stable time.
+	RingRetention = 31 * day
+
+	day = 24 * time.Hour
+)
+
+// The build fails when a slot would hold two days at once.
+const _ = uint((ringSlots*day - RingMaxAge - RingRetention - 2*day) / day)
+
+// ringSlot is the slot of a stable time, from 1 to 64.
+func ringSlot(at time.Time) int16 {
+	return int16(1 + at.UTC().Unix()/int64(day/time.Second)%ringSlots)
+}
+
+// lockedSetting carries the outcome of the lock from one statement to the next.
+const lockedSetting = "oncebox.locked"
+
+// tryLock is a statement of its own.
+//
+// Invariant: the claim's snapshot and its clock must be younger than the lock. Two
+// deliveries on the two sides of an age limit would otherwise not see one another, and
+// each would insert into a slot of its own.
+const tryLock = `SELECT set_config('oncebox.locked', pg_try_advisory_xact_lock($1)::text, true)`
+
+// claimStable inserts into the ring or beside it, by the intent's age, unless the other
+// place has the claim. 744 hours are RingMaxAge.
+//
+// Invariant: clock() and not now(): a transaction that began before another but comes to
+// the lock after it must not see a younger age.
+const claimStable = `
+WITH intent AS MATERIALIZED (
+  SELECT oncebox.clock() - $1::timestamptz AS age
+), place AS MATERIALIZED (
+  SELECT
+    age < interval '-24 hours' AS future,
+    (CASE WHEN age <= interval '744 hours' THEN $2::smallint ELSE 0::smallint END) AS slot,
+    (CASE WHEN age <= interval '744 hours' THEN 0::smallint ELSE $2::smallint END) AS other
+  FROM intent
+), claim AS (
+  INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
+  SELECT place.slot, $3, $4, $5, $6
+  FROM place
+  WHERE current_setting('oncebox.locked') = 'true'
+    AND NOT place.future
+    AND NOT EXISTS (
+      SELECT FROM oncebox.inbox AS elsewhere
+      WHERE elsewhere.slot = place.other AND elsewhere.claim_id = $4
+    )
+  ON CONFLICT DO NOTHING
+  RETURNING 1
+)
+SELECT EXISTS (SELECT FROM claim), place.future FROM place`

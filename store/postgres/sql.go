@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncebox/oncebox/store"
+)
+
+// SQLStore keeps claims in Postgres through database/sql, with any driver for Postgres
+// whose errors have a SQLState method, as those of pgx and lib/pq do. It implements
+// [store.Inbox] and [store.DeadLetters], and is safe for concurrent use.
+//
+// It sends the statements of a claim one by one, so a message costs at least one trip more
+// than with [Store].
+type SQLStore struct {
+	ledger
+	db         *sql.DB
+	endTimeout time.Duration
+}
+
+var (
+	_ store.Inbox       = (*SQLStore)(nil)
+	_ store.DeadLetters = (*SQLStore)(nil)
+)
+
+// NewSQL returns a store on db, for code that works on database/sql. It opens no
+// connection; the tables are made by package migrations. A running handler holds one
+// connection, so db should allow one for each message that is handled at once.
+func NewSQL(db *sql.DB, config Config) (*SQLStore, error) {
+	if db == nil {
+		return nil, errors.New("open store: db: missing")
+	}
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return &SQLStore{ledger: newLedger(config.Schema, sqlSource{db}), db: db, endTimeout: config.EndTimeout}, nil
+}
+
+type sqlTxKey struct{}
+
+// SQLTxFrom returns the transaction of the claim that is being handled; with
+// [store.ErrNoTx], and nil, when ctx comes from somewhere else. Don't commit it or roll it
+// back: database/sql can't forbid it, so the handler's message then fails with
+// [store.ErrManagedTx], although what it committed stays committed together with the claim.
+func SQLTxFrom(ctx context.Context) (*sql.Tx, error) {
+	if tx, ok := ctx.Value(sqlTxKey{}).(*sql.Tx); ok {
+		return tx, nil
+	}
+	return nil, store.ErrNoTx
+}
+
+// Begin opens a unit of work and takes the claim in it; see [store.Inbox].
+func (s *SQLStore) Begin(ctx context.Context, claim store.Claim) (store.Unit, *store.Held, error) {
+	consumer, err := s.claimant(ctx, claim)
+	if err != nil {
+		return nil, nil, err
+	}
+	// database/sql rolls back when the context of BeginTx ends; the handler's may end first.
+	tx, err := s.db.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, nil, unavailable("begin", err)
+	}
+	u := &sqlUnit{tx: tx}
+	held, err := s.claim(ctx, sqlSession{tx}, claim, consumer)
+	switch {
+	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
+		return nil, inFlight(), u.Rollback(ctx)
+	case err != nil:
+		return nil, nil, errors.Join(unavailable("claim", err), u.Rollback(ctx))
+	case held == nil || claim.Consumer.Shadow:
+		return u, held, nil
+	}
+	return nil, held, u.Rollback(ctx)
+}
+
+// claim runs the claim's statements one by one and reads what is there when the claim is
+// not taken.
+func (s *SQLStore) claim(ctx context.Context, on session, claim store.Claim, consumer int16) (*store.Held, error) {
+	before, asked, after := s.claimSteps(claim, consumer, false)
+	for _, one := range before {
+		if err := on.exec(ctx, one.sql, one.args); err != nil {
+			return nil, err
+		}
+	}
+	var answer taken
+	if err := on.row(ctx, asked.sql, asked.args, answer.columns(claim)...); err != nil {
+		return nil, err
+	}
+	if answer.future {
+		return nil, store.ErrFutureTime
+	}
+	for _, one := range after {
+		if err := on.exec(ctx, one.sql, one.args); err != nil {
+			return nil, err
+		}
+	}
+	if answer.claimed {
+		return nil, nil
+	}
+	return readHeldClaim(ctx, on, s.sql.readHeld, claim)
+}
+
+// sqlUnit is a unit of work on database/sql.
+type sqlUnit struct {
+	tx    *sql.Tx
+	ended bool
+}
+
+// Context returns parent with the transaction in it.
+func (u *sqlUnit) Context(parent context.Context) context.Context {
+	return context.WithValue(parent, sqlTxKey{}, u.tx)
+}
+
+// aliveInTransaction fails in an aborted transaction, and is the trip that database/sql
+// costs: it can't be asked for the transaction's state, nor for the tag of COMMIT.
+const aliveInTransaction = `SELECT 1`
+
+const inFailedTransaction = "25P02"
+
+// Commit commits the transaction; see [store.Unit].
+func (u *sqlUnit) Commit(ctx context.Context) error {
+	if u.ended {
+		return store.ErrTxClosed
+	}
+	u.ended = true
+	_, err := u.tx.ExecContext(context.WithoutCancel(ctx), aliveInTransaction)
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
+		return fmt.Errorf("commit: the handler ended it: %w", store.ErrManagedTx)
+	case sqlState(err) == inFailedTransaction:
+		return errors.Join(fmt.Errorf("commit: %w", store.ErrAborted), u.tx.Rollback())
+	case err != nil:
+		return errors.Join(unavailable("commit", err), u.tx.Rollback())
+	}
+	if err := u.tx.Commit(); err != nil {
+		if state := sqlState(err); state != "" && !infrastructureState(state) {
+			return fmt.Errorf("commit: %w", err)
+		}
+		return fmt.Errorf("commit: %w: %w", store.ErrUnknownOutcome, err)
+	}
+	return nil
+}
+
+// Rollback undoes the transaction; see [store.Unit].
+func (u *sqlUnit) Rollback(context.Context) error {
+	if u.ended {
+		return nil
+	}
+	u.ended = true
+	err := u.tx.Rollback()
+	if err == nil || errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return unavailable("roll back", err)
+}

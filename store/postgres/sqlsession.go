@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+)
+
+type sqlSource struct{ db *sql.DB }
+
+func (s sqlSource) query(_ context.Context, run func(session) error) error {
+	return run(sqlSession{s.db})
+}
+
+func (s sqlSource) transaction(ctx context.Context, run func(session) error) (err error) {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // the first error is the one to report
+		}
+	}()
+	if err := run(sqlSession{tx}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// sqlSession is a session on a database or a transaction of database/sql.
+type sqlSession struct{ on sqlQuerier }
+
+type sqlQuerier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (s sqlSession) exec(ctx context.Context, query string, args []any) error {
+	_, err := s.on.ExecContext(ctx, query, args...)
+	return err
+}
+
+func (s sqlSession) row(ctx context.Context, query string, args []any, into ...any) error {
+	return s.on.QueryRowContext(ctx, query, args...).Scan(into...)
+}
+
+func (s sqlSession) rows(ctx context.Context, query string, args []any, each func(func(...any) error) error) error {
+	rows, err := s.on.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncebox/oncebox/dedup"
+	"github.com/oncebox/oncebox/store"
+)
+
+// DefaultSchema is where the tables live unless another schema is named.
+const DefaultSchema = "oncebox"
+
+// defaultEndTimeout is long for a COMMIT and short for a shutdown.
+const defaultEndTimeout = 10 * time.Second
+
+// Config is the configuration of a store. The zero Config works.
+type Config struct {
+	// Schema holds the tables that package migrations makes. Defaults to "oncebox".
+	Schema string
+	// EndTimeout bounds COMMIT and ROLLBACK, which are not interrupted when the caller's
+	// context is cancelled. A COMMIT that takes longer has an unknown outcome, and its
+	// connection is closed. Defaults to 10 s.
+	EndTimeout time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var wrong []error
+	if c.Schema == "" {
+		c.Schema = DefaultSchema
+	}
+	if len(c.Schema) > 63 {
+		wrong = append(wrong, fmt.Errorf("Schema: %d bytes, more than the 63 of a Postgres name", len(c.Schema)))
+	}
+	if c.EndTimeout == 0 {
+		c.EndTimeout = defaultEndTimeout
+	}
+	if c.EndTimeout < 0 {
+		wrong = append(wrong, fmt.Errorf("EndTimeout: %v is negative", c.EndTimeout))
+	}
+	return c, errors.Join(wrong...)
+}
+
+// Store keeps claims in Postgres through pgx. It implements [store.Inbox] and
+// [store.DeadLetters], and is safe for concurrent use.
+type Store struct {
+	ledger
+	pool       *pgxpool.Pool
+	endTimeout time.Duration
+}
+
+var (
+	_ store.Inbox       = (*Store)(nil)
+	_ store.DeadLetters = (*Store)(nil)
+)
+
+// New returns a store on pool. It opens no connection; the tables are made by package
+// migrations. A running handler holds one connection, so the pool should have one for each
+// message that is handled at once.
+func New(pool *pgxpool.Pool, config Config) (*Store, error) {
+	if pool == nil {
+		return nil, errors.New("open store: pool: missing")
+	}
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return &Store{
+		ledger:     newLedger(config.Schema, pgxSource{pool}),
+		pool:       pool,
+		endTimeout: config.EndTimeout,
+	}, nil
+}
+
+// Classify says what kind of failure err is; see [store.Inbox].
+func (l *ledger) Classify(err error) dedup.Class { return classify(err) }
+
+// Now is the database's clock.
+func (l *ledger) Now(ctx context.Context) (now time.Time, err error) {
+	err = l.source.query(ctx, func(s session) error { return s.row(ctx, l.sql.now, nil, &now) })
+	return now, unavailable("read clock", err)
+}

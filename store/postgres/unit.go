@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncebox/oncebox/store"
+)
+
+// unit is a unit of work on pgx: one connection of the pool with an open transaction.
+type unit struct {
+	conn       *pgxpool.Conn
+	inner      pgx.Tx
+	tx         *managedTx
+	endTimeout time.Duration
+	ended      bool
+}
+
+func (u *unit) begin(inner pgx.Tx) {
+	u.inner = inner
+	u.tx = &managedTx{inner: inner}
+}
+
+// Context returns parent with the transaction in it.
+func (u *unit) Context(parent context.Context) context.Context {
+	return context.WithValue(parent, txKey{}, u.tx)
+}
+
+// Commit closes the transaction to the handler and commits it; see [store.Unit].
+func (u *unit) Commit(ctx context.Context) error {
+	if u.ended {
+		return store.ErrTxClosed
+	}
+	u.tx.close()
+	if err := u.committable(); err != nil {
+		return errors.Join(err, u.Rollback(ctx))
+	}
+	ctx, cancel := u.detached(ctx)
+	defer cancel()
+	defer u.release()
+	err := u.inner.Commit(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrTxCommitRollback):
+		return fmt.Errorf("commit: %w", store.ErrAborted)
+	case answered(err):
+		// The server has refused: a deferred constraint, a conflict, a full disk.
+		return fmt.Errorf("commit: %w", err)
+	}
+	return fmt.Errorf("commit: %w: %w", store.ErrUnknownOutcome, err)
+}
+
+// committable looks at the transaction as the handler left it.
+func (u *unit) committable() error {
+	conn := u.conn.Conn().PgConn()
+	switch {
+	case conn.IsClosed():
+		return fmt.Errorf("commit: connection was lost in the handler: %w", store.ErrUnavailable)
+	case conn.IsBusy():
+		return errors.New("commit: the handler left rows or a batch open; close them before it returns")
+	case conn.TxStatus() == 'E':
+		return fmt.Errorf("commit: %w", u.tx.abortedBy())
+	case conn.TxStatus() != 'T' || u.tx.endedByHandler():
+		return fmt.Errorf("commit: the handler ended it by a statement: %w", store.ErrManagedTx)
+	}
+	return nil
+}
+
+// Rollback closes the transaction to the handler and undoes it; see [store.Unit].
+func (u *unit) Rollback(ctx context.Context) error {
+	if u.ended {
+		return nil
+	}
+	defer u.release()
+	if u.tx == nil {
+		return nil // BEGIN was never sent
+	}
+	u.tx.close()
+	conn := u.conn.Conn()
+	if conn.IsClosed() {
+		return fmt.Errorf("roll back: connection was lost: %w", store.ErrUnavailable)
+	}
+	ctx, cancel := u.detached(ctx)
+	defer cancel()
+	if conn.PgConn().IsBusy() {
+		return conn.Close(ctx) // the server rolls back when the connection ends
+	}
+	err := u.inner.Rollback(ctx)
+	if err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+		return fmt.Errorf("roll back: %w: %w", store.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// release gives the connection back. The pool closes one that is broken, busy or still in
+// a transaction.
+func (u *unit) release() {
+	if !u.ended {
+		u.ended = true
+		u.conn.Release()
+	}
+}
+
+// detached keeps ctx's values but not its cancellation: a COMMIT that is interrupted has an
+// unknown outcome.
+func (u *unit) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), u.endTimeout)
+}
+
+// answered reports whether the server itself refused, and lives.
+func answered(err error) bool {
+	refusal, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refusal.SeverityUnlocalized == "ERROR"
+}
