@@ -38,16 +38,20 @@ type DB struct {
 // Open makes the schema.
 func Open(t testing.TB) *DB {
 	t.Helper()
-	dsn, err := emptySearchPath(server(t).DSN)
+	schema := "test_" + randomName()
+	dsn, err := address(server(t).DSN, schema)
 	require.NoError(t, err)
 	config, err := pgxpool.ParseConfig(dsn)
 	require.NoError(t, err)
 	config.MaxConns = poolSize
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-
-	db := &DB{Pool: pool, Schema: "test_" + randomName(), DSN: dsn}
+	t.Cleanup(func() {
+		if !t.Failed() { // a failed test may still hold a connection, which Close waits for
+			pool.Close()
+		}
+	})
+	db := &DB{Pool: pool, Schema: schema, DSN: dsn}
 	quoted := pgx.Identifier{db.Schema}.Sanitize()
 	_, err = pool.Exec(t.Context(), `CREATE SCHEMA `+quoted)
 	require.NoError(t, err)
@@ -58,6 +62,10 @@ func Open(t testing.TB) *DB {
 		conn, err := pgx.Connect(ctx, dsn)
 		require.NoError(t, err)
 		defer conn.Close(ctx)
+		if t.Failed() { // or leave a transaction open, which the DROP waits for
+			_, err = conn.Exec(ctx, endOthers, schema)
+			require.NoError(t, err)
+		}
 		_, err = conn.Exec(ctx, `DROP SCHEMA `+quoted+` CASCADE`)
 		require.NoError(t, err)
 	})
@@ -76,14 +84,22 @@ func server(t testing.TB) *embedpg.Server {
 	return started
 }
 
-// emptySearchPath adds the setting to an address in URL form or in key-value form.
-func emptySearchPath(dsn string) (string, error) {
+// endOthers ends the connections of a test, which its schema names.
+const endOthers = `
+SELECT pg_terminate_backend(pid)
+FROM pg_stat_activity
+WHERE application_name = $1 AND pid <> pg_backend_pid()`
+
+// address gives a server's address, in URL form or in key-value form, an empty search_path
+// and the test's name.
+func address(dsn, name string) (string, error) {
 	parsed, err := url.Parse(dsn)
 	if err != nil || parsed.Scheme == "" {
-		return dsn + ` search_path=''`, nil
+		return dsn + ` search_path='' application_name=` + name, nil
 	}
 	query := parsed.Query()
 	query.Set("search_path", `""`)
+	query.Set("application_name", name)
 	parsed.RawQuery = query.Encode()
 	return parsed.String(), nil
 }

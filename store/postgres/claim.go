@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -41,8 +42,8 @@ SELECT EXISTS (SELECT FROM claim)`
 const (
 	setLocal     = `SELECT set_config($1, $2, true)`
 	waitForLock  = `SELECT pg_advisory_xact_lock($1)`
-	keepTimeout  = `SELECT set_config('oncebox.lock_timeout', current_setting('lock_timeout'), true)`
-	resetTimeout = `SELECT set_config('lock_timeout', current_setting('oncebox.lock_timeout'), true)`
+	keepTimeout  = `SELECT set_config('oncebox_claim.lock_timeout', current_setting('lock_timeout'), true)`
+	resetTimeout = `SELECT set_config('lock_timeout', current_setting('oncebox_claim.lock_timeout'), true)`
 )
 
 // step is one statement of a claim.
@@ -141,5 +142,5 @@ func uuidOf(id [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true
 
 // milliseconds is a time limit in the form of a setting, rounded up so that it is not off.
 func milliseconds(d time.Duration) string {
-	return (d + time.Millisecond - 1).Truncate(time.Millisecond).String()
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }

@@ -68,6 +68,13 @@ func infrastructureState(state string) bool {
 	return false
 }
 
+// refused reports whether the server answered COMMIT with an error and lives, so that
+// nothing was committed. A server that goes down may have committed before it said so.
+func refused(err error) bool {
+	state := sqlState(err)
+	return state != "" && !strings.HasPrefix(state, "08") && !strings.HasPrefix(state, "57P")
+}
+
 // unavailable wraps an error that the store met on its own business. One without a SQLSTATE
 // means that the server could not be asked.
 func unavailable(doing string, err error) error {

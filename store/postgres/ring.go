@@ -24,14 +24,14 @@ func ringSlot(at time.Time) int16 {
 }
 
 // lockedSetting carries the outcome of the lock from one statement to the next.
-const lockedSetting = "oncebox.locked"
+const lockedSetting = "oncebox_claim.locked"
 
 // tryLock is a statement of its own.
 //
 // Invariant: the claim's snapshot and its clock must be younger than the lock. Two
 // deliveries on the two sides of an age limit would otherwise not see one another, and
 // each would insert into a slot of its own.
-const tryLock = `SELECT set_config('oncebox.locked', pg_try_advisory_xact_lock($1)::text, true)`
+const tryLock = `SELECT set_config('oncebox_claim.locked', pg_try_advisory_xact_lock($1)::text, true)`
 
 // claimStable inserts into the ring or beside it, by the intent's age, unless the other
 // place has the claim. 744 hours are RingMaxAge.
@@ -51,7 +51,7 @@ WITH intent AS MATERIALIZED (
   INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
   SELECT place.slot, $3, $4, $5, $6
   FROM place
-  WHERE current_setting('oncebox.locked') = 'true'
+  WHERE current_setting('oncebox_claim.locked') = 'true'
     AND NOT place.future
     AND NOT EXISTS (
       SELECT FROM oncebox.inbox AS elsewhere

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/oncebox/oncebox/store"
 )
@@ -18,8 +17,7 @@ import (
 // than with [Store].
 type SQLStore struct {
 	ledger
-	db         *sql.DB
-	endTimeout time.Duration
+	db *sql.DB
 }
 
 var (
@@ -28,8 +26,8 @@ var (
 )
 
 // NewSQL returns a store on db, for code that works on database/sql. It opens no
-// connection; the tables are made by package migrations. A running handler holds one
-// connection, so db should allow one for each message that is handled at once.
+// connection; the tables are made by package migrations. EndTimeout does not apply:
+// database/sql can't bound a COMMIT. A running handler holds one connection, so db should allow one for each message that is handled at once.
 func NewSQL(db *sql.DB, config Config) (*SQLStore, error) {
 	if db == nil {
 		return nil, errors.New("open store: db: missing")
@@ -38,7 +36,7 @@ func NewSQL(db *sql.DB, config Config) (*SQLStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	return &SQLStore{ledger: newLedger(config.Schema, sqlSource{db}), db: db, endTimeout: config.EndTimeout}, nil
+	return &SQLStore{ledger: newLedger(config.Schema, sqlSource{db}), db: db}, nil
 }
 
 type sqlTxKey struct{}
@@ -138,7 +136,7 @@ func (u *sqlUnit) Commit(ctx context.Context) error {
 		return errors.Join(unavailable("commit", err), u.tx.Rollback())
 	}
 	if err := u.tx.Commit(); err != nil {
-		if state := sqlState(err); state != "" && !infrastructureState(state) {
+		if refused(err) {
 			return fmt.Errorf("commit: %w", err)
 		}
 		return fmt.Errorf("commit: %w: %w", store.ErrUnknownOutcome, err)

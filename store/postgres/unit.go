@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncebox/oncebox/store"
@@ -50,7 +49,7 @@ func (u *unit) Commit(ctx context.Context) error {
 		return nil
 	case errors.Is(err, pgx.ErrTxCommitRollback):
 		return fmt.Errorf("commit: %w", store.ErrAborted)
-	case answered(err):
+	case refused(err):
 		// The server has refused: a deferred constraint, a conflict, a full disk.
 		return fmt.Errorf("commit: %w", err)
 	}
@@ -112,10 +111,4 @@ func (u *unit) release() {
 // unknown outcome.
 func (u *unit) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), u.endTimeout)
-}
-
-// answered reports whether the server itself refused, and lives.
-func answered(err error) bool {
-	refusal, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refusal.SeverityUnlocalized == "ERROR"
 }
