@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"strings"
 )
 
@@ -52,15 +51,6 @@ func newClaimID(domain, consumer string, key Key) (ClaimID, error) {
 	copy(id[:6], ms[2:])
 	copy(id[6:], digest[:10])
 	return id, nil
-}
-
-// writePart adds parts to a digest, each after its length, so that no two lists of parts
-// are digested alike.
-func writePart(sum hash.Hash, parts ...string) {
-	for _, part := range parts {
-		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		sum.Write([]byte(part))
-	}
 }
 
 // IsZero reports whether id is unset.
