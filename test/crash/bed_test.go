@@ -95,16 +95,19 @@ func (b *bed) killed(worker *exec.Cmd) {
 	require.True(b.t, status.Signaled() && status.Signal() == syscall.SIGKILL, "the worker ended by %v", worker.ProcessState)
 }
 
-// drained waits until the stream has nothing left to deliver and nothing in flight.
+// drained waits until every message of the stream is acked.
 func (b *bed) drained() {
 	b.t.Helper()
+	stream, err := b.js.Stream(b.t.Context(), b.stream)
+	require.NoError(b.t, err)
+	last := stream.CachedInfo().State.LastSeq
 	require.Eventually(b.t, func() bool {
 		durable, err := b.js.Consumer(b.t.Context(), b.stream, "billing")
 		if err != nil {
 			return false
 		}
 		info, err := durable.Info(b.t.Context())
-		return err == nil && info.NumPending == 0 && info.NumAckPending == 0
+		return err == nil && info.AckFloor.Stream >= last && info.NumAckPending == 0
 	}, patience, 20*time.Millisecond, "the stream is not drained; %s", b.state())
 }
 

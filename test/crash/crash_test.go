@@ -79,6 +79,17 @@ func TestCrash_FailuresSurvive(t *testing.T) {
 		require.Empty(t, bed.effects())
 		require.Equal(t, map[string]int{"permanent": 1}, bed.letters())
 	})
+	t.Run("a message buried before the kill is acked and buried no second time", func(t *testing.T) {
+		t.Parallel()
+		bed := setup(t)
+		bed.publish("order", failsForGood)
+		bed.killed(bed.start(failpoint.Failed))
+		require.Equal(t, map[string]int{"permanent": 1}, bed.letters(), "right after the kill")
+		bed.start("")
+		bed.drained()
+		require.Empty(t, bed.effects())
+		require.Equal(t, map[string]int{"permanent": 1}, bed.letters())
+	})
 	t.Run("a transient failure counted before the kill stays counted", func(t *testing.T) {
 		t.Parallel()
 		bed := setup(t)

@@ -92,12 +92,22 @@ func (o ordersStream) state(t *testing.T) *jetstream.ConsumerInfo {
 	return durable.CachedInfo()
 }
 
-// settled waits until the durable has delivered everything and waits for no ack.
+// settled waits until every message of the stream is acked. The durable's count of pending
+// messages alone lags behind the stream.
 func (o ordersStream) settled(t *testing.T) {
 	t.Helper()
-	var last *jetstream.ConsumerInfo
-	require.Eventually(t, func() bool {
-		last = o.state(t)
-		return last.NumPending == 0 && last.NumAckPending == 0
-	}, patience, 5*time.Millisecond, "last state: %+v", last)
+	info, err := o.Info(t.Context())
+	require.NoError(t, err)
+	deadline := time.Now().Add(patience)
+	for {
+		state := o.state(t)
+		if state.AckFloor.Stream >= info.State.LastSeq && state.NumAckPending == 0 {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "last state: %+v", state)
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
 }
