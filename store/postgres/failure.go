@@ -52,7 +52,7 @@ func (l *ledger) fail(ctx context.Context, s session, failure store.Failure, con
 		return err
 	}
 	if !taken {
-		settled.Held, err = readHeldClaim(ctx, s, l.sql.readHeld, failure.Claim)
+		settled.Held, err = l.readHeldClaim(ctx, s, failure.Claim)
 		return err
 	}
 	if err := l.storeLetterIn(ctx, s, letter, consumer); err != nil {
@@ -64,14 +64,14 @@ func (l *ledger) fail(ctx context.Context, s session, failure store.Failure, con
 
 // claimFailed takes the claim as one whose message was given up.
 func (l *ledger) claimFailed(ctx context.Context, s session, claim store.Claim, consumer int16) (bool, error) {
-	before, asked, _ := l.claimSteps(claim, consumer, true)
-	for _, one := range before {
+	steps := l.claimSteps(claim, consumer, true)
+	for _, one := range steps.before {
 		if err := s.exec(ctx, one.sql, one.args); err != nil {
 			return false, fmt.Errorf("claim: %w", err)
 		}
 	}
 	var answer taken
-	if err := s.row(ctx, asked.sql, asked.args, answer.columns(claim)...); err != nil {
+	if err := s.row(ctx, steps.answer.sql, steps.answer.args, answer.columns(claim)...); err != nil {
 		return false, fmt.Errorf("claim: %w", err)
 	}
 	if answer.future {

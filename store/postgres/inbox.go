@@ -41,14 +41,14 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 
 // claim sends BEGIN and the claim's statements in one batch.
 func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16) (answer taken, err error) {
-	before, asked, after := s.claimSteps(claim, consumer, false)
+	steps := s.claimSteps(claim, consumer, false)
 	var batch pgx.Batch
 	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	for _, one := range before {
+	for _, one := range steps.before {
 		batch.Queue(one.sql, one.args...)
 	}
-	batch.Queue(asked.sql, asked.args...).QueryRow(func(row pgx.Row) error { return row.Scan(answer.columns(claim)...) })
-	for _, one := range after {
+	batch.Queue(steps.answer.sql, steps.answer.args...).QueryRow(func(row pgx.Row) error { return row.Scan(answer.columns(claim)...) })
+	for _, one := range steps.after {
 		batch.Queue(one.sql, one.args...)
 	}
 	results := u.conn.Conn().SendBatch(ctx, &batch)
@@ -62,7 +62,8 @@ func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (*s
 	var batch pgx.Batch
 	var row heldRow
 	held := inFlight()
-	batch.Queue(s.sql.readHeld, heldArguments(claim)...).QueryRow(func(found pgx.Row) error {
+	read := s.heldStep(claim)
+	batch.Queue(read.sql, read.args...).QueryRow(func(found pgx.Row) error {
 		err := found.Scan(row.columns()...)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -82,16 +83,17 @@ func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (*s
 // heldBesides reads the claim that is there and leaves the transaction open, for a shadow
 // claim, which blocks nothing.
 func (s *Store) heldBesides(ctx context.Context, u *unit, claim store.Claim) (store.Unit, *store.Held, error) {
-	held, err := readHeldClaim(ctx, pgxSession{u.inner}, s.sql.readHeld, claim)
+	held, err := s.readHeldClaim(ctx, pgxSession{u.inner}, claim)
 	if err != nil {
 		return nil, nil, errors.Join(unavailable("read held claim", err), u.Rollback(ctx))
 	}
 	return u, held, nil
 }
 
-func readHeldClaim(ctx context.Context, on session, sql string, claim store.Claim) (*store.Held, error) {
+func (l *ledger) readHeldClaim(ctx context.Context, on session, claim store.Claim) (*store.Held, error) {
 	var row heldRow
-	err := on.row(ctx, sql, heldArguments(claim), row.columns()...)
+	read := l.heldStep(claim)
+	err := on.row(ctx, read.sql, read.args, row.columns()...)
 	if errors.Is(err, errNoRows) {
 		return inFlight(), nil
 	}

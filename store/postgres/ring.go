@@ -23,15 +23,15 @@ func ringSlot(at time.Time) int16 {
 	return int16(1 + at.UTC().Unix()/int64(day/time.Second)%ringSlots)
 }
 
-// lockedSetting carries the outcome of the lock from one statement to the next.
-const lockedSetting = "oncebox_claim.locked"
-
-// tryLock is a statement of its own.
+// tryLock is a statement of its own, and leaves its outcome to the next.
 //
 // Invariant: the claim's snapshot and its clock must be younger than the lock. Two
 // deliveries on the two sides of an age limit would otherwise not see one another, and
 // each would insert into a slot of its own.
-const tryLock = `SELECT set_config('oncebox_claim.locked', pg_try_advisory_xact_lock($1)::text, true)`
+const tryLock = `
+SELECT
+  set_config('oncebox_claim.locked', pg_try_advisory_xact_lock($1)::text, true),
+  set_config('idle_in_transaction_session_timeout', coalesce($2, current_setting('idle_in_transaction_session_timeout')), true)`
 
 // claimStable inserts into the ring or beside it, by the intent's age, unless the other
 // place has the claim. 744 hours are RingMaxAge.
@@ -41,23 +41,15 @@ const tryLock = `SELECT set_config('oncebox_claim.locked', pg_try_advisory_xact_
 const claimStable = `
 WITH intent AS MATERIALIZED (
   SELECT oncebox.clock() - $1::timestamptz AS age
-), place AS MATERIALIZED (
-  SELECT
-    age < interval '-24 hours' AS future,
-    (CASE WHEN age <= interval '744 hours' THEN $2::smallint ELSE 0::smallint END) AS slot,
-    (CASE WHEN age <= interval '744 hours' THEN 0::smallint ELSE $2::smallint END) AS other
-  FROM intent
 ), claim AS (
   INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-  SELECT place.slot, $3, $4, $5, $6
-  FROM place
+  SELECT CASE WHEN age <= interval '744 hours' THEN ring_slot ELSE 0 END, $2, $3, $4, $5
+  FROM intent
   WHERE current_setting('oncebox_claim.locked') = 'true'
-    AND NOT place.future
-    AND NOT EXISTS (
-      SELECT FROM oncebox.inbox AS elsewhere
-      WHERE elsewhere.slot = place.other AND elsewhere.claim_id = $4
-    )
+    AND age >= interval '-24 hours'
+    AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = 0 AND claim_id = $3)
+    AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = ring_slot AND claim_id = $3)
   ON CONFLICT DO NOTHING
   RETURNING 1
 )
-SELECT EXISTS (SELECT FROM claim), place.future FROM place`
+SELECT EXISTS (SELECT FROM claim), age < interval '-24 hours' FROM intent`

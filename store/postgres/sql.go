@@ -79,20 +79,20 @@ func (s *SQLStore) Begin(ctx context.Context, claim store.Claim) (store.Unit, *s
 // claim runs the claim's statements one by one and reads what is there when the claim is
 // not taken.
 func (s *SQLStore) claim(ctx context.Context, on session, claim store.Claim, consumer int16) (*store.Held, error) {
-	before, asked, after := s.claimSteps(claim, consumer, false)
-	for _, one := range before {
+	steps := s.claimSteps(claim, consumer, false)
+	for _, one := range steps.before {
 		if err := on.exec(ctx, one.sql, one.args); err != nil {
 			return nil, err
 		}
 	}
 	var answer taken
-	if err := on.row(ctx, asked.sql, asked.args, answer.columns(claim)...); err != nil {
+	if err := on.row(ctx, steps.answer.sql, steps.answer.args, answer.columns(claim)...); err != nil {
 		return nil, err
 	}
 	if answer.future {
 		return nil, store.ErrFutureTime
 	}
-	for _, one := range after {
+	for _, one := range steps.after {
 		if err := on.exec(ctx, one.sql, one.args); err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (s *SQLStore) claim(ctx context.Context, on session, claim store.Claim, con
 	if answer.claimed {
 		return nil, nil
 	}
-	return readHeldClaim(ctx, on, s.sql.readHeld, claim)
+	return s.readHeldClaim(ctx, on, claim)
 }
 
 // sqlUnit is a unit of work on database/sql.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -9,27 +10,36 @@ import (
 // statements are the SQL texts with the schema put in, once, when a store is opened. Each
 // text is a constant above the method that runs it; "oncebox." in it stands for the schema.
 type statements struct {
-	now                                             string
-	findConsumer, registerConsumer                  string
-	claimNow, claimAfterLock, claimStable, readHeld string
-	countFailure, storeLetter, listLetters          string
+	now                            string
+	findConsumer, registerConsumer string
+	claimNow, claimAfterLock       string
+	countFailure                   string
+	storeLetter, listLetters       string
+
+	// By slot. A slot that is a number in the text is found when a statement is planned;
+	// one that is a parameter makes every run open all partitions.
+	readHeld, claimStable [1 + ringSlots]string
 }
 
 func newStatements(schema string) statements {
 	quoted := pgx.Identifier{schema}.Sanitize() + "."
 	in := func(text string) string { return strings.ReplaceAll(text, "oncebox.", quoted) }
-	return statements{
+	ready := statements{
 		now:              in(readClock),
 		findConsumer:     in(findConsumer),
 		registerConsumer: in(registerConsumer),
 		claimNow:         in(claimNow),
 		claimAfterLock:   in(claimAfterLock),
-		claimStable:      in(claimStable),
-		readHeld:         in(readHeld),
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
 		listLetters:      in(listLetters),
 	}
+	for slot := range ready.readHeld {
+		number := strings.NewReplacer("ring_slot", strconv.Itoa(slot))
+		ready.readHeld[slot] = number.Replace(in(readHeld))
+		ready.claimStable[slot] = number.Replace(in(claimStable))
+	}
+	return ready
 }
 
 const readClock = `SELECT oncebox.clock()`
