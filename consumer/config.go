@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncebox/oncebox/dedup"
+	"github.com/oncebox/oncebox/internal/deadline"
 	"github.com/oncebox/oncebox/store"
 )
 
@@ -86,6 +87,8 @@ type Consumer struct {
 	config   Config
 	identity store.Consumer
 	pause    *pause
+
+	beginDeadline, handlerDeadline *deadline.Shared
 }
 
 // New returns a consumer on st. It names every field of config that is wrong.
@@ -102,6 +105,9 @@ func New(st store.Inbox, config Config) (*Consumer, error) {
 		config:   config,
 		identity: store.Consumer{Name: config.Name, Retention: config.Retention, Shadow: config.Mode == dedup.Observe},
 		pause:    newPause(),
+
+		beginDeadline:   deadline.New(config.HandlerTimeout+config.Wait, errBeginTimeout),
+		handlerDeadline: deadline.New(config.HandlerTimeout, errHandlerTimeout),
 	}, nil
 }
 

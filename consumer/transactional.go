@@ -15,8 +15,8 @@ import (
 
 // handle takes a delivery to its outcome: nil acks it, an error nacks it.
 func (c *Consumer) handle(ctx context.Context, d *delivery) error {
-	busy := newBusyWait(c.config.BusyHold)
-	retries := newRetries(c.config.StoreRetries)
+	busy := busyWait{hold: c.config.BusyHold}
+	retries := retries{left: c.config.StoreRetries}
 	for {
 		if err := c.pause.wait(ctx); err != nil {
 			return c.interrupted(ctx, d, err)
@@ -75,9 +75,10 @@ func (c *Consumer) attempt(ctx context.Context, d *delivery) error {
 
 // begin claims within the time that a handler has, and tells the pause how the database is.
 func (c *Consumer) begin(ctx context.Context, d *delivery) (store.Unit, *store.Held, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.config.HandlerTimeout+d.claim.Wait)
+	bounded, cancel := context.WithCancel(c.beginDeadline.Within(ctx))
 	defer cancel()
-	unit, held, err := c.store.Begin(ctx, d.claim)
+	defer context.AfterFunc(ctx, cancel)()
+	unit, held, err := c.store.Begin(bounded, d.claim)
 	switch {
 	case err == nil:
 		c.pause.end()
@@ -110,6 +111,7 @@ func (c *Consumer) runInUnit(ctx context.Context, d *delivery, unit store.Unit) 
 // Causes for which a handler's context ends.
 var (
 	errHandlerTimeout = errors.New("handler timeout is over")
+	errBeginTimeout   = errors.New("time for the claim is over")
 	errShutdown       = errors.New("shutdown grace is over")
 )
 
@@ -117,8 +119,7 @@ var (
 // handler timeout. The handler's database work is thus not torn down in the moment in
 // which the router closes.
 func (c *Consumer) handlerContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	bounded, release := context.WithTimeoutCause(context.WithoutCancel(ctx), c.config.HandlerTimeout, errHandlerTimeout)
-	handlerCtx, cancel := context.WithCancelCause(bounded)
+	handlerCtx, cancel := context.WithCancelCause(c.handlerDeadline.Within(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		if hold(handlerCtx, c.config.ShutdownGrace) == nil {
 			cancel(errShutdown)
@@ -127,7 +128,6 @@ func (c *Consumer) handlerContext(ctx context.Context) (context.Context, context
 	return handlerCtx, func(cause error) {
 		stop()
 		cancel(cause)
-		release()
 	}
 }
 
@@ -166,13 +166,7 @@ func (c *Consumer) classOf(err error) dedup.Class {
 // retries paces fresh runs after a failure of the database.
 type retries struct {
 	left   int
-	growth *backoff.ExponentialBackOff
-}
-
-func newRetries(left int) *retries {
-	growth := backoff.NewExponentialBackOff()
-	growth.InitialInterval, growth.MaxInterval = 20*time.Millisecond, time.Second
-	return &retries{left: left, growth: growth}
+	growth *backoff.ExponentialBackOff // nil until it is needed
 }
 
 // again waits before the next run. It reports false when none is left or ctx ended.
@@ -181,5 +175,9 @@ func (r *retries) again(ctx context.Context) bool {
 		return false
 	}
 	r.left--
+	if r.growth == nil {
+		r.growth = backoff.NewExponentialBackOff()
+		r.growth.InitialInterval, r.growth.MaxInterval = 20*time.Millisecond, time.Second
+	}
 	return hold(ctx, r.growth.NextBackOff()) == nil
 }

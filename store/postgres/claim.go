@@ -10,39 +10,41 @@ import (
 	"github.com/oncebox/oncebox/store"
 )
 
-// claimNow tries the advisory lock and inserts in one statement, with three outcomes:
-// taken, not taken because a committed claim is there, not taken because it is in flight.
+// A claim is taken when its statement returns a row. It then also sets the time limit of an
+// idle transaction; NULL leaves that as it is.
+
+// claimNow tries the advisory lock and inserts in one statement. Nothing comes back when a
+// committed claim is there, and when one is in flight.
 //
 // Invariant: the lock is only there so that nobody waits. The primary key decides, and it
 // sees rows that this statement's snapshot does not.
 const claimNow = `
-WITH lock AS MATERIALIZED (
-  SELECT pg_try_advisory_xact_lock($1) AS held
-), claim AS (
-  INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-  SELECT 0, $2, $3, $4, $5
-  FROM lock
-  WHERE held
-  ON CONFLICT DO NOTHING
-  RETURNING 1
-)
-SELECT EXISTS (SELECT FROM claim)`
+INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
+SELECT 0, $3, $4, $5, $6
+WHERE pg_try_advisory_xact_lock($1)
+ON CONFLICT DO NOTHING
+RETURNING ` + setIdleTimeout
 
 // claimAfterLock is the insert alone, when a statement before it has waited for the lock.
 const claimAfterLock = `
-WITH claim AS (
-  INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-  VALUES (0, $1, $2, $3, $4)
-  ON CONFLICT DO NOTHING
-  RETURNING 1
-)
-SELECT EXISTS (SELECT FROM claim)`
+INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
+VALUES (0, $2, $3, $4, $5)
+ON CONFLICT DO NOTHING
+RETURNING ` + setIdleTimeoutFirst
 
-// Statements that come before a claim in its batch.
 const (
-	setLocal     = `SELECT set_config($1, $2, true)`
-	waitForLock  = `SELECT pg_advisory_xact_lock($1)`
+	setIdleTimeout = `
+  set_config('idle_in_transaction_session_timeout', coalesce($2, current_setting('idle_in_transaction_session_timeout')), true)`
+	setIdleTimeoutFirst = `
+  set_config('idle_in_transaction_session_timeout', coalesce($1, current_setting('idle_in_transaction_session_timeout')), true)`
+)
+
+// Statements around a claim that waits. The handler gets the lock_timeout back that it
+// would have had.
+const (
 	keepTimeout  = `SELECT set_config('oncebox_claim.lock_timeout', current_setting('lock_timeout'), true)`
+	setTimeout   = `SELECT set_config('lock_timeout', $1, true)`
+	waitForLock  = `SELECT pg_advisory_xact_lock($1), set_config('oncebox_claim.locked', 'true', true)`
 	resetTimeout = `SELECT set_config('lock_timeout', current_setting('oncebox_claim.lock_timeout'), true)`
 )
 
@@ -52,50 +54,33 @@ type step struct {
 	args []any
 }
 
-// claimSteps are the statements that take a claim, in order. The last one that is marked
-// as the answer returns whether the claim was taken, and with a stable time also whether
-// that is too far in the future.
-func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (before []step, answer step, after []step) {
-	if claim.IdleTimeout > 0 {
-		before = append(before, step{setLocal, []any{"idle_in_transaction_session_timeout", milliseconds(claim.IdleTimeout)}})
-	}
-	lock := claim.ID.LockKey()
-	waits := claim.Wait > 0
-	if waits {
-		before = append(before,
-			step{keepTimeout, nil},
-			step{setLocal, []any{"lock_timeout", milliseconds(claim.Wait)}},
-			step{waitForLock, []any{lock}})
-		after = append(after, step{resetTimeout, nil})
-	}
+// steps are the statements of a claim in order; insert is the one that returns a row when
+// the claim is taken.
+type steps struct {
+	before, after []step
+	insert        step
+}
+
+func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s steps) {
+	lock, idle := claim.ID.LockKey(), limit(claim.IdleTimeout)
 	id, fingerprint := uuidOf(claim.ID), claim.Fingerprint.Bytes()
+	waits, stable := claim.Wait > 0, !claim.At.IsZero()
 	switch {
-	case !claim.At.IsZero():
-		if !waits {
-			before = append(before, step{tryLock, []any{lock}})
-		} else {
-			before = append(before, step{setLocal, []any{lockedSetting, "true"}})
-		}
-		answer = step{l.sql.claimStable, []any{claim.At, ringSlot(claim.At), consumer, id, fingerprint, failed}}
 	case waits:
-		answer = step{l.sql.claimAfterLock, []any{consumer, id, fingerprint, failed}}
+		s.before = []step{{keepTimeout, nil}, {setTimeout, []any{limit(claim.Wait)}}, {waitForLock, []any{lock}}}
+		s.after = []step{{resetTimeout, nil}}
+	case stable:
+		s.before = []step{{tryLock, []any{lock}}}
+	}
+	switch {
+	case stable:
+		s.insert = step{l.sql.claimStable[ringSlot(claim.At)], []any{idle, claim.At, consumer, id, fingerprint, failed}}
+	case waits:
+		s.insert = step{l.sql.claimAfterLock, []any{idle, consumer, id, fingerprint, failed}}
 	default:
-		answer = step{l.sql.claimNow, []any{lock, consumer, id, fingerprint, failed}}
+		s.insert = step{l.sql.claimNow, []any{lock, idle, consumer, id, fingerprint, failed}}
 	}
-	return before, answer, after
-}
-
-// taken is the answer to a claim.
-type taken struct {
-	claimed bool
-	future  bool // only with a stable time
-}
-
-func (t *taken) columns(claim store.Claim) []any {
-	if claim.At.IsZero() {
-		return []any{&t.claimed}
-	}
-	return []any{&t.claimed, &t.future}
+	return s
 }
 
 // readHeld reads a claim that was not taken. Without a row it is in flight, or was swept
@@ -103,14 +88,14 @@ func (t *taken) columns(claim store.Claim) []any {
 const readHeld = `
 SELECT failed, fingerprint, at, oncebox.clock()
 FROM oncebox.inbox
-WHERE slot IN (0, $1) AND claim_id = $2`
+WHERE slot IN (0, ring_slot) AND claim_id = $1`
 
-func heldArguments(claim store.Claim) []any {
+func (l *ledger) heldStep(claim store.Claim) step {
 	slot := int16(0)
 	if !claim.At.IsZero() {
 		slot = ringSlot(claim.At)
 	}
-	return []any{slot, uuidOf(claim.ID)}
+	return step{l.sql.readHeld[slot], []any{uuidOf(claim.ID)}}
 }
 
 // heldRow is what readHeld returns.
@@ -140,7 +125,11 @@ func inFlight() *store.Held { return &store.Held{Record: dedup.InFlight()} }
 
 func uuidOf(id [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// milliseconds is a time limit in the form of a setting, rounded up so that it is not off.
-func milliseconds(d time.Duration) string {
+// limit is a time limit in the form of a setting, in milliseconds and rounded up so that
+// it is not off; nil for none.
+func limit(d time.Duration) any {
+	if d <= 0 {
+		return nil
+	}
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }

@@ -41,7 +41,7 @@ func (l *ledger) storeLetterIn(ctx context.Context, s session, letter store.Dead
 	if payload == nil {
 		payload = []byte{}
 	}
-	err = s.exec(ctx, l.sql.storeLetter, []any{
+	_, err = s.exec(ctx, l.sql.storeLetter, []any{
 		uuidOf(letter.ID()),
 		pgtype.UUID{Bytes: letter.ClaimID, Valid: !letter.ClaimID.IsZero()},
 		consumer, string(letter.Class), encodeText(cut(letter.Reason, store.MaxReasonBytes)), letter.Attempts,

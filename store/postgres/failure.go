@@ -47,7 +47,7 @@ func (l *ledger) fail(ctx context.Context, s session, failure store.Failure, con
 	if !letter.Class.Final() {
 		return nil
 	}
-	taken, err := l.claimFailed(ctx, s, failure.Claim, consumer)
+	taken, err := runSteps(ctx, s, l.claimSteps(failure.Claim, consumer, true))
 	if err != nil {
 		return err
 	}
@@ -62,22 +62,23 @@ func (l *ledger) fail(ctx context.Context, s session, failure store.Failure, con
 	return nil
 }
 
-// claimFailed takes the claim as one whose message was given up.
-func (l *ledger) claimFailed(ctx context.Context, s session, claim store.Claim, consumer int16) (bool, error) {
-	steps := l.claimSteps(claim, consumer, true)
-	for _, one := range steps.before {
-		if err := s.exec(ctx, one.sql, one.args); err != nil {
+// runSteps takes a claim statement by statement.
+func runSteps(ctx context.Context, on session, s steps) (taken bool, err error) {
+	for _, one := range s.before {
+		if _, err := on.exec(ctx, one.sql, one.args); err != nil {
 			return false, fmt.Errorf("claim: %w", err)
 		}
 	}
-	var answer taken
-	if err := s.row(ctx, steps.answer.sql, steps.answer.args, answer.columns(claim)...); err != nil {
+	inserted, err := on.exec(ctx, s.insert.sql, s.insert.args)
+	if err != nil {
 		return false, fmt.Errorf("claim: %w", err)
 	}
-	if answer.future {
-		return false, fmt.Errorf("claim: %w", store.ErrFutureTime)
+	for _, one := range s.after {
+		if _, err := on.exec(ctx, one.sql, one.args); err != nil {
+			return false, fmt.Errorf("claim: %w", err)
+		}
 	}
-	return answer.claimed, nil
+	return inserted == 1, nil
 }
 
 func checkFailure(failure store.Failure) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncebox/oncebox/store"
 )
@@ -20,18 +21,15 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 	if err != nil {
 		return nil, nil, unavailable("acquire connection", err)
 	}
-	u := &unit{conn: conn, endTimeout: s.endTimeout}
-	answer, err := s.claim(ctx, u, claim, consumer)
+	u := &unit{conn: conn, end: s.end}
+	taken, err := s.claim(ctx, u, claim, consumer)
 	switch {
+	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
+		return nil, inFlight(), u.Rollback(ctx)
 	case err != nil:
-		if sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow {
-			return nil, inFlight(), u.Rollback(ctx)
-		}
 		return nil, nil, errors.Join(unavailable("claim", err), u.Rollback(ctx))
-	case answer.claimed:
+	case taken:
 		return u, nil, nil
-	case answer.future:
-		return nil, nil, errors.Join(fmt.Errorf("claim: %w", store.ErrFutureTime), u.Rollback(ctx))
 	case claim.Consumer.Shadow:
 		return s.heldBesides(ctx, u, claim)
 	}
@@ -40,20 +38,23 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 }
 
 // claim sends BEGIN and the claim's statements in one batch.
-func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16) (answer taken, err error) {
+func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16) (taken bool, err error) {
 	steps := s.claimSteps(claim, consumer, false)
 	var batch pgx.Batch
 	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	for _, one := range steps.before {
 		batch.Queue(one.sql, one.args...)
 	}
-	batch.Queue(steps.answer.sql, steps.answer.args...).QueryRow(func(row pgx.Row) error { return row.Scan(answer.columns(claim)...) })
+	batch.Queue(steps.insert.sql, steps.insert.args...).Exec(func(tag pgconn.CommandTag) error {
+		taken = tag.RowsAffected() == 1
+		return nil
+	})
 	for _, one := range steps.after {
 		batch.Queue(one.sql, one.args...)
 	}
 	results := u.conn.Conn().SendBatch(ctx, &batch)
 	u.begin(results.Tx())
-	return answer, results.Close()
+	return taken, results.Close()
 }
 
 // heldInstead reads the claim that is there and ends the transaction, in one trip.
@@ -61,6 +62,7 @@ func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (*s
 	defer u.release()
 	var batch pgx.Batch
 	var row heldRow
+	var future bool
 	held := inFlight()
 	read := s.heldStep(claim)
 	batch.Queue(read.sql, read.args...).QueryRow(func(found pgx.Row) error {
@@ -73,9 +75,15 @@ func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (*s
 		}
 		return err
 	})
+	if !claim.At.IsZero() {
+		batch.Queue(s.sql.isFuture, claim.At).QueryRow(func(answer pgx.Row) error { return answer.Scan(&future) })
+	}
 	batch.Queue(`ROLLBACK`)
 	if err := u.conn.Conn().SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, unavailable("read held claim", err)
+	}
+	if future {
+		return nil, fmt.Errorf("claim: %w", store.ErrFutureTime)
 	}
 	return held, nil
 }

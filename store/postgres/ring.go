@@ -28,10 +28,7 @@ func ringSlot(at time.Time) int16 {
 // Invariant: the claim's snapshot and its clock must be younger than the lock. Two
 // deliveries on the two sides of an age limit would otherwise not see one another, and
 // each would insert into a slot of its own.
-const tryLock = `
-SELECT
-  set_config('oncebox_claim.locked', pg_try_advisory_xact_lock($1)::text, true),
-  set_config('idle_in_transaction_session_timeout', coalesce($2, current_setting('idle_in_transaction_session_timeout')), true)`
+const tryLock = `SELECT set_config('oncebox_claim.locked', pg_try_advisory_xact_lock($1)::text, true)`
 
 // claimStable inserts into the ring or beside it, by the intent's age, unless the other
 // place has the claim. 744 hours are RingMaxAge.
@@ -39,17 +36,15 @@ SELECT
 // Invariant: clock() and not now(): a transaction that began before another but comes to
 // the lock after it must not see a younger age.
 const claimStable = `
-WITH intent AS MATERIALIZED (
-  SELECT oncebox.clock() - $1::timestamptz AS age
-), claim AS (
-  INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-  SELECT CASE WHEN age <= interval '744 hours' THEN ring_slot ELSE 0 END, $2, $3, $4, $5
-  FROM intent
-  WHERE current_setting('oncebox_claim.locked') = 'true'
-    AND age >= interval '-24 hours'
-    AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = 0 AND claim_id = $3)
-    AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = ring_slot AND claim_id = $3)
-  ON CONFLICT DO NOTHING
-  RETURNING 1
-)
-SELECT EXISTS (SELECT FROM claim), age < interval '-24 hours' FROM intent`
+INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
+SELECT CASE WHEN age <= interval '744 hours' THEN ring_slot ELSE 0 END, $3, $4, $5, $6
+FROM (SELECT oncebox.clock() - $2::timestamptz AS age OFFSET 0) AS intent
+WHERE current_setting('oncebox_claim.locked') = 'true'
+  AND age >= interval '-24 hours'
+  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = 0 AND claim_id = $4)
+  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = ring_slot AND claim_id = $4)
+ON CONFLICT DO NOTHING
+RETURNING ` + setIdleTimeoutFirst
+
+// isFuture asks why a claim with a stable time was not taken.
+const isFuture = `SELECT oncebox.clock() - $1::timestamptz < interval '-24 hours'`

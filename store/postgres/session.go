@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // session runs statements, on a pool or inside one transaction. It is what the parts of
 // the store need that are the same on pgx and on database/sql.
 type session interface {
-	exec(ctx context.Context, sql string, args []any) error
+	exec(ctx context.Context, sql string, args []any) (affected int64, err error)
 	row(ctx context.Context, sql string, args []any, into ...any) error
 	rows(ctx context.Context, sql string, args []any, each func(scan func(into ...any) error) error) error
 }
@@ -49,17 +50,14 @@ func (s pgxSource) transaction(ctx context.Context, run func(session) error) err
 type pgxSession struct{ on pgxQuerier }
 
 type pgxQuerier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-func (s pgxSession) exec(ctx context.Context, sql string, args []any) error {
-	rows, err := s.on.Query(ctx, sql, args...)
-	if err != nil {
-		return err
-	}
-	rows.Close()
-	return rows.Err()
+func (s pgxSession) exec(ctx context.Context, sql string, args []any) (int64, error) {
+	tag, err := s.on.Exec(ctx, sql, args...)
+	return tag.RowsAffected(), err
 }
 
 func (s pgxSession) row(ctx context.Context, sql string, args []any, into ...any) error {

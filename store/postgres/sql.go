@@ -79,26 +79,18 @@ func (s *SQLStore) Begin(ctx context.Context, claim store.Claim) (store.Unit, *s
 // claim runs the claim's statements one by one and reads what is there when the claim is
 // not taken.
 func (s *SQLStore) claim(ctx context.Context, on session, claim store.Claim, consumer int16) (*store.Held, error) {
-	steps := s.claimSteps(claim, consumer, false)
-	for _, one := range steps.before {
-		if err := on.exec(ctx, one.sql, one.args); err != nil {
-			return nil, err
-		}
-	}
-	var answer taken
-	if err := on.row(ctx, steps.answer.sql, steps.answer.args, answer.columns(claim)...); err != nil {
+	taken, err := runSteps(ctx, on, s.claimSteps(claim, consumer, false))
+	if err != nil || taken {
 		return nil, err
 	}
-	if answer.future {
-		return nil, store.ErrFutureTime
-	}
-	for _, one := range steps.after {
-		if err := on.exec(ctx, one.sql, one.args); err != nil {
+	if !claim.At.IsZero() {
+		var future bool
+		if err := on.row(ctx, s.sql.isFuture, []any{claim.At}, &future); err != nil {
 			return nil, err
 		}
-	}
-	if answer.claimed {
-		return nil, nil
+		if future {
+			return nil, store.ErrFutureTime
+		}
 	}
 	return s.readHeldClaim(ctx, on, claim)
 }

@@ -36,9 +36,12 @@ type sqlQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func (s sqlSession) exec(ctx context.Context, query string, args []any) error {
-	_, err := s.on.ExecContext(ctx, query, args...)
-	return err
+func (s sqlSession) exec(ctx context.Context, query string, args []any) (int64, error) {
+	result, err := s.on.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 func (s sqlSession) row(ctx context.Context, query string, args []any, into ...any) error {

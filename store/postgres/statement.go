@@ -13,6 +13,7 @@ type statements struct {
 	now                            string
 	findConsumer, registerConsumer string
 	claimNow, claimAfterLock       string
+	isFuture                       string
 	countFailure                   string
 	storeLetter, listLetters       string
 
@@ -30,6 +31,7 @@ func newStatements(schema string) statements {
 		registerConsumer: in(registerConsumer),
 		claimNow:         in(claimNow),
 		claimAfterLock:   in(claimAfterLock),
+		isFuture:         in(isFuture),
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
 		listLetters:      in(listLetters),

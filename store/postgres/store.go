@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncebox/oncebox/dedup"
+	"github.com/oncebox/oncebox/internal/deadline"
 	"github.com/oncebox/oncebox/store"
 )
 
@@ -17,6 +18,8 @@ const DefaultSchema = "oncebox"
 
 // defaultEndTimeout is long for a COMMIT and short for a shutdown.
 const defaultEndTimeout = 10 * time.Second
+
+var errEndTimeout = errors.New("time for the end of the transaction is over")
 
 // Config is the configuration of a store. The zero Config works.
 type Config struct {
@@ -49,8 +52,8 @@ func (c Config) withDefaults() (Config, error) {
 // [store.DeadLetters], and is safe for concurrent use.
 type Store struct {
 	ledger
-	pool       *pgxpool.Pool
-	endTimeout time.Duration
+	pool *pgxpool.Pool
+	end  *deadline.Shared
 }
 
 var (
@@ -70,9 +73,9 @@ func New(pool *pgxpool.Pool, config Config) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return &Store{
-		ledger:     newLedger(config.Schema, pgxSource{pool}),
-		pool:       pool,
-		endTimeout: config.EndTimeout,
+		ledger: newLedger(config.Schema, pgxSource{pool}),
+		pool:   pool,
+		end:    deadline.New(config.EndTimeout, errEndTimeout),
 	}, nil
 }
 

@@ -4,21 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncebox/oncebox/internal/deadline"
 	"github.com/oncebox/oncebox/store"
 )
 
 // unit is a unit of work on pgx: one connection of the pool with an open transaction.
 type unit struct {
-	conn       *pgxpool.Conn
-	inner      pgx.Tx
-	tx         *managedTx
-	endTimeout time.Duration
-	ended      bool
+	conn  *pgxpool.Conn
+	inner pgx.Tx
+	tx    *managedTx
+	end   *deadline.Shared // bounds COMMIT and ROLLBACK
+	ended bool
 }
 
 func (u *unit) begin(inner pgx.Tx) {
@@ -40,10 +40,9 @@ func (u *unit) Commit(ctx context.Context) error {
 	if err := u.committable(); err != nil {
 		return errors.Join(err, u.Rollback(ctx))
 	}
-	ctx, cancel := u.detached(ctx)
-	defer cancel()
 	defer u.release()
-	err := u.inner.Commit(ctx)
+	// Cancelling the caller must not reach here: an interrupted COMMIT has an unknown outcome.
+	err := u.inner.Commit(u.end.Within(ctx))
 	switch {
 	case err == nil:
 		return nil
@@ -86,8 +85,7 @@ func (u *unit) Rollback(ctx context.Context) error {
 	if conn.IsClosed() {
 		return fmt.Errorf("roll back: connection was lost: %w", store.ErrUnavailable)
 	}
-	ctx, cancel := u.detached(ctx)
-	defer cancel()
+	ctx = u.end.Within(ctx)
 	if conn.PgConn().IsBusy() {
 		return conn.Close(ctx) // the server rolls back when the connection ends
 	}
@@ -105,10 +103,4 @@ func (u *unit) release() {
 		u.ended = true
 		u.conn.Release()
 	}
-}
-
-// detached keeps ctx's values but not its cancellation: a COMMIT that is interrupted has an
-// unknown outcome.
-func (u *unit) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), u.endTimeout)
 }
