@@ -61,6 +61,7 @@ type steps struct {
 	insert        step
 }
 
+// claimSteps are the steps for any claim, whatever its age.
 func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s steps) {
 	lock, idle := claim.ID.LockKey(), limit(claim.IdleTimeout)
 	id, fingerprint := uuidOf(claim.ID), claim.Fingerprint.Bytes()
@@ -74,13 +75,21 @@ func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s s
 	}
 	switch {
 	case stable:
-		s.insert = step{l.sql.claimStable[ringSlot(claim.At)], []any{idle, claim.At, consumer, id, fingerprint, failed}}
+		s.insert = step{l.sql.claimAnyAge[ringSlot(claim.At)], []any{idle, claim.At, consumer, id, fingerprint, failed}}
 	case waits:
 		s.insert = step{l.sql.claimAfterLock, []any{idle, consumer, id, fingerprint, failed}}
 	default:
 		s.insert = step{l.sql.claimNow, []any{lock, idle, consumer, id, fingerprint, failed}}
 	}
 	return s
+}
+
+// youngSteps is the one step for an intent with a stable time that is not old, which nearly
+// all are.
+func (l *ledger) youngSteps(claim store.Claim, consumer int16) steps {
+	return steps{insert: step{l.sql.claimYoung[ringSlot(claim.At)], []any{
+		claim.ID.LockKey(), limit(claim.IdleTimeout), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false,
+	}}}
 }
 
 // readHeld reads a claim that was not taken. Without a row it is in flight, or was swept

@@ -17,29 +17,46 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 	if err != nil {
 		return nil, nil, err
 	}
+	if claim.At.IsZero() || claim.Wait > 0 {
+		unit, held, _, err := s.begin(ctx, claim, s.claimSteps(claim, consumer, false))
+		return unit, held, err
+	}
+	unit, held, old, err := s.begin(ctx, claim, s.youngSteps(claim, consumer))
+	if old {
+		unit, held, _, err = s.begin(ctx, claim, s.claimSteps(claim, consumer, false))
+	}
+	return unit, held, err
+}
+
+// begin opens a unit with these steps. It reports old when nothing was found of an intent
+// with a stable time that is too old for youngSteps.
+func (s *Store) begin(ctx context.Context, claim store.Claim, steps steps) (_ store.Unit, held *store.Held, old bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return nil, nil, unavailable("acquire connection", err)
+		return nil, nil, false, unavailable("acquire connection", err)
 	}
 	u := &unit{conn: conn, end: s.end}
-	taken, err := s.claim(ctx, u, claim, consumer)
+	taken, err := s.claim(ctx, u, steps)
 	switch {
 	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
-		return nil, inFlight(), u.Rollback(ctx)
+		return nil, inFlight(), false, u.Rollback(ctx)
 	case err != nil:
-		return nil, nil, errors.Join(unavailable("claim", err), u.Rollback(ctx))
+		return nil, nil, false, errors.Join(unavailable("claim", err), u.Rollback(ctx))
 	case taken:
-		return u, nil, nil
+		return u, nil, false, nil
 	case claim.Consumer.Shadow:
-		return s.heldBesides(ctx, u, claim)
+		held, err := s.readHeldClaim(ctx, pgxSession{u.inner}, claim)
+		if err != nil {
+			return nil, nil, false, errors.Join(unavailable("read held claim", err), u.Rollback(ctx))
+		}
+		return u, held, false, nil
 	}
-	held, err := s.heldInstead(ctx, u, claim)
-	return nil, held, err
+	held, old, err = s.heldInstead(ctx, u, claim)
+	return nil, held, old, err
 }
 
 // claim sends BEGIN and the claim's statements in one batch.
-func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16) (taken bool, err error) {
-	steps := s.claimSteps(claim, consumer, false)
+func (s *Store) claim(ctx context.Context, u *unit, steps steps) (taken bool, err error) {
 	var batch pgx.Batch
 	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	for _, one := range steps.before {
@@ -57,13 +74,13 @@ func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer 
 	return taken, results.Close()
 }
 
-// heldInstead reads the claim that is there and ends the transaction, in one trip.
-func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (*store.Held, error) {
+// heldInstead reads the claim that is there and ends the transaction, in one trip. Without
+// one it is in flight, or its intent is old.
+func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (held *store.Held, old bool, err error) {
 	defer u.release()
 	var batch pgx.Batch
 	var row heldRow
 	var future bool
-	held := inFlight()
 	read := s.heldStep(claim)
 	batch.Queue(read.sql, read.args...).QueryRow(func(found pgx.Row) error {
 		err := found.Scan(row.columns()...)
@@ -76,26 +93,19 @@ func (s *Store) heldInstead(ctx context.Context, u *unit, claim store.Claim) (*s
 		return err
 	})
 	if !claim.At.IsZero() {
-		batch.Queue(s.sql.isFuture, claim.At).QueryRow(func(answer pgx.Row) error { return answer.Scan(&future) })
+		batch.Queue(s.sql.ageOf, claim.At).QueryRow(func(answer pgx.Row) error { return answer.Scan(&future, &old) })
 	}
 	batch.Queue(`ROLLBACK`)
-	if err := u.conn.Conn().SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, unavailable("read held claim", err)
+	err = u.conn.Conn().SendBatch(ctx, &batch).Close()
+	switch {
+	case err != nil:
+		return nil, false, unavailable("read held claim", err)
+	case future:
+		return nil, false, fmt.Errorf("claim: %w", store.ErrFutureTime)
+	case held != nil:
+		return held, false, nil
 	}
-	if future {
-		return nil, fmt.Errorf("claim: %w", store.ErrFutureTime)
-	}
-	return held, nil
-}
-
-// heldBesides reads the claim that is there and leaves the transaction open, for a shadow
-// claim, which blocks nothing.
-func (s *Store) heldBesides(ctx context.Context, u *unit, claim store.Claim) (store.Unit, *store.Held, error) {
-	held, err := s.readHeldClaim(ctx, pgxSession{u.inner}, claim)
-	if err != nil {
-		return nil, nil, errors.Join(unavailable("read held claim", err), u.Rollback(ctx))
-	}
-	return u, held, nil
+	return inFlight(), old, nil
 }
 
 func (l *ledger) readHeldClaim(ctx context.Context, on session, claim store.Claim) (*store.Held, error) {

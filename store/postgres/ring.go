@@ -23,19 +23,37 @@ func ringSlot(at time.Time) int16 {
 	return int16(1 + at.UTC().Unix()/int64(day/time.Second)%ringSlots)
 }
 
-// tryLock is a statement of its own, and leaves its outcome to the next.
+// claimYoung inserts into the ring in one statement, for an intent that stays younger than
+// RingMaxAge (744 hours) for at least an hour more. Nobody can be inserting it beside the
+// ring meanwhile, so there is nothing else to look at.
+const claimYoung = `
+INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
+SELECT ring_slot, $4, $5, $6, $7
+FROM (SELECT oncebox.clock() - $3::timestamptz AS age OFFSET 0) AS intent
+WHERE age >= interval '-24 hours'
+  AND age < interval '743 hours'
+  AND pg_try_advisory_xact_lock($1)
+ON CONFLICT DO NOTHING
+RETURNING ` + setIdleTimeout
+
+// ageOf asks why claimYoung took nothing: too far in the future, or not young any more.
+const ageOf = `
+SELECT age < interval '-24 hours', age >= interval '743 hours'
+FROM (SELECT oncebox.clock() - $1::timestamptz AS age OFFSET 0) AS intent`
+
+// tryLock comes before claimAnyAge as a statement of its own, and leaves its outcome to it.
 //
 // Invariant: the claim's snapshot and its clock must be younger than the lock. Two
-// deliveries on the two sides of an age limit would otherwise not see one another, and
-// each would insert into a slot of its own.
+// deliveries on the two sides of RingMaxAge would otherwise not see one another, and each
+// would insert into a slot of its own.
 const tryLock = `SELECT set_config('oncebox_claim.locked', pg_try_advisory_xact_lock($1)::text, true)`
 
-// claimStable inserts into the ring or beside it, by the intent's age, unless the other
-// place has the claim. 744 hours are RingMaxAge.
+// claimAnyAge inserts into the ring or beside it, by the intent's age, unless the claim is
+// in either.
 //
 // Invariant: clock() and not now(): a transaction that began before another but comes to
 // the lock after it must not see a younger age.
-const claimStable = `
+const claimAnyAge = `
 INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
 SELECT CASE WHEN age <= interval '744 hours' THEN ring_slot ELSE 0 END, $3, $4, $5, $6
 FROM (SELECT oncebox.clock() - $2::timestamptz AS age OFFSET 0) AS intent
@@ -45,6 +63,3 @@ WHERE current_setting('oncebox_claim.locked') = 'true'
   AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = ring_slot AND claim_id = $4)
 ON CONFLICT DO NOTHING
 RETURNING ` + setIdleTimeoutFirst
-
-// isFuture asks why a claim with a stable time was not taken.
-const isFuture = `SELECT oncebox.clock() - $1::timestamptz < interval '-24 hours'`

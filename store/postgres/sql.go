@@ -84,8 +84,8 @@ func (s *SQLStore) claim(ctx context.Context, on session, claim store.Claim, con
 		return nil, err
 	}
 	if !claim.At.IsZero() {
-		var future bool
-		if err := on.row(ctx, s.sql.isFuture, []any{claim.At}, &future); err != nil {
+		var future, old bool
+		if err := on.row(ctx, s.sql.ageOf, []any{claim.At}, &future, &old); err != nil {
 			return nil, err
 		}
 		if future {

@@ -13,13 +13,13 @@ type statements struct {
 	now                            string
 	findConsumer, registerConsumer string
 	claimNow, claimAfterLock       string
-	isFuture                       string
+	ageOf                          string
 	countFailure                   string
 	storeLetter, listLetters       string
 
 	// By slot. A slot that is a number in the text is found when a statement is planned;
 	// one that is a parameter makes every run open all partitions.
-	readHeld, claimStable [1 + ringSlots]string
+	readHeld, claimYoung, claimAnyAge [1 + ringSlots]string
 }
 
 func newStatements(schema string) statements {
@@ -31,7 +31,7 @@ func newStatements(schema string) statements {
 		registerConsumer: in(registerConsumer),
 		claimNow:         in(claimNow),
 		claimAfterLock:   in(claimAfterLock),
-		isFuture:         in(isFuture),
+		ageOf:            in(ageOf),
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
 		listLetters:      in(listLetters),
@@ -39,7 +39,8 @@ func newStatements(schema string) statements {
 	for slot := range ready.readHeld {
 		number := strings.NewReplacer("ring_slot", strconv.Itoa(slot))
 		ready.readHeld[slot] = number.Replace(in(readHeld))
-		ready.claimStable[slot] = number.Replace(in(claimStable))
+		ready.claimYoung[slot] = number.Replace(in(claimYoung))
+		ready.claimAnyAge[slot] = number.Replace(in(claimAnyAge))
 	}
 	return ready
 }
