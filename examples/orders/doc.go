@@ -1,0 +1,18 @@
+// Command orders is the demo: the same orders, the same chaos, three consumers.
+//
+// Orders are published to NATS JetStream, some of them twice. Worker processes bill them
+// into Postgres while a chaos loop kills them with SIGKILL, some handlers take longer than
+// the broker waits, and some fail at first. Then the books are done: a plain handler
+// doubles, Watermill's Deduplicator loses, oncebox does neither.
+//
+//	main.go      flags, and the three columns one after another
+//	column.go    one column: its tables and stream, its workers, its end
+//	produce.go   the orders, and what is done to them
+//	worker.go    a worker process
+//	protect.go   what makes the three columns differ: start here
+//	bill.go      the handler
+//	chaos.go     the workers' process side: start, kill, count
+//	books.go     what came of it
+//
+// Run it by `make demo`.
+package main
