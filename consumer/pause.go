@@ -27,7 +27,7 @@ func newPause() *pause {
 func (p *pause) lengthen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); now.After(p.until) {
+	if now := time.Now(); !now.Before(p.until) {
 		p.until = now.Add(p.growth.NextBackOff())
 	}
 }
