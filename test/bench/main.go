@@ -61,6 +61,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err == nil {
 			err = reportLatencies(out, bed.variants, size, latencies)
 		}
+		if err == nil {
+			var rates []float64
+			if rates, err = measureRates(ctx, bed, *duration); err == nil {
+				err = reportRates(out, bed, rates)
+			}
+		}
 		if err := errors.Join(err, bed.close()); err != nil {
 			return err
 		}

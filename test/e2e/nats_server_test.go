@@ -5,50 +5,41 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/oncebox/oncebox/test/env/natsd"
 )
 
 // patience is how long a test waits for a fact before it fails.
 const patience = 30 * time.Second
 
-// natsServer is a NATS server in this process, with JetStream in a folder of its own.
+// natsServer is a NATS server that can be stopped and started again on the same port and
+// with the same streams.
 type natsServer struct {
-	dir     string
-	port    int
-	running *server.Server
+	config  natsd.Config
+	running *natsd.Server
 }
 
 func startNATS(t *testing.T) *natsServer {
 	t.Helper()
-	started := &natsServer{dir: t.TempDir(), port: server.RANDOM_PORT}
+	started := &natsServer{config: natsd.Config{StoreDir: t.TempDir()}}
 	started.start(t)
 	t.Cleanup(started.stop)
 	return started
 }
 
-// start starts the server, after a stop on the same port and with the same data.
 func (n *natsServer) start(t *testing.T) {
 	t.Helper()
-	running, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: n.port, JetStream: true, StoreDir: n.dir, NoLog: true, NoSigs: true,
-	})
+	running, err := natsd.Start(n.config)
 	require.NoError(t, err)
-	running.Start()
-	require.True(t, running.ReadyForConnections(patience), "server is not ready")
-	n.running = running
-	_, err = fmt.Sscanf(running.ClientURL(), "nats://127.0.0.1:%d", &n.port)
-	require.NoError(t, err)
+	n.running, n.config.Port = running, running.Port()
 }
 
-func (n *natsServer) stop() {
-	n.running.Shutdown()
-	n.running.WaitForShutdown()
-}
+func (n *natsServer) stop() { n.running.Stop() }
 
-func (n *natsServer) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", n.port) }
+func (n *natsServer) url() string { return n.running.URL() }
 
 func (n *natsServer) connect(t *testing.T) *nats.Conn {
 	t.Helper()

@@ -4,6 +4,7 @@ package natsd
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -48,6 +49,9 @@ func Start(config Config) (*Server, error) {
 
 // URL is the server's address.
 func (s *Server) URL() string { return s.running.ClientURL() }
+
+// Port is the server's loopback port.
+func (s *Server) Port() int { return s.running.Addr().(*net.TCPAddr).Port }
 
 // Stop stops the server and waits for its end.
 func (s *Server) Stop() {
