@@ -35,8 +35,6 @@ type claim struct {
 	done   chan struct{}
 }
 
-func (c *claim) inFlight() bool { return c.record.Status == dedup.Processing }
-
 // New returns an empty store.
 func New() *Store {
 	return &Store{
