@@ -65,12 +65,14 @@ func (id ClaimID) String() string {
 // MarshalText is the form of String.
 func (id ClaimID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// LockKey is a number for an advisory lock on the claim. Two claims may share one; that
-// makes one of them wait for the other, and nothing else.
-func (id ClaimID) LockKey() int64 {
+// LockKey is a number for an advisory lock on the claim, inside a namespace: such locks are
+// shared by all that use one database. Two claims may have the same; that makes one of
+// them wait for the other, and nothing else.
+func (id ClaimID) LockKey(namespace string) int64 {
 	// The id's own head may be a time, which is the same for many claims.
-	sum := sha256.Sum256(append([]byte("oncebox lock 1"), id[:]...))
-	return int64(binary.BigEndian.Uint64(sum[:8]))
+	sum := sha256.New()
+	writePart(sum, "oncebox lock 1", namespace, string(id[:]))
+	return int64(binary.BigEndian.Uint64(sum.Sum(nil)))
 }
 
 // ParseClaimID reads the form that String writes.

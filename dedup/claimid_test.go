@@ -78,7 +78,8 @@ func TestClaimID_StableTimeGivesTimeOrder(t *testing.T) {
 	same, err := dedup.NewClaimID("billing", dedup.Key{Scope: "*", ID: "z", At: at.UTC().Truncate(time.Millisecond)})
 	require.NoError(t, err)
 	require.Equal(t, early, same, "zone and fractions of a millisecond don't matter")
-	require.NotEqual(t, early.LockKey(), late.LockKey())
+	require.NotEqual(t, early.LockKey("a"), late.LockKey("a"))
+	require.NotEqual(t, early.LockKey("a"), early.LockKey("b"))
 }
 
 func TestParseClaimID_RefusesOtherForms(t *testing.T) {

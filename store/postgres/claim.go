@@ -63,7 +63,7 @@ type steps struct {
 
 // claimSteps are the steps for any claim, whatever its age.
 func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s steps) {
-	lock, idle := claim.ID.LockKey(), limit(claim.IdleTimeout)
+	lock, idle := claim.ID.LockKey(l.schema), limit(claim.IdleTimeout)
 	id, fingerprint := uuidOf(claim.ID), claim.Fingerprint.Bytes()
 	waits, stable := claim.Wait > 0, !claim.At.IsZero()
 	switch {
@@ -88,7 +88,7 @@ func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s s
 // all are.
 func (l *ledger) youngSteps(claim store.Claim, consumer int16) steps {
 	return steps{insert: step{l.sql.claimYoung[ringSlot(claim.At)], []any{
-		claim.ID.LockKey(), limit(claim.IdleTimeout), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false,
+		claim.ID.LockKey(l.schema), limit(claim.IdleTimeout), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false,
 	}}}
 }
 

@@ -75,6 +75,14 @@ func TestClaim_BusyLeavesNoTransactionOpen(t *testing.T) {
 	require.NoError(t, owner.Commit(t.Context()))
 }
 
+func TestClaim_SchemasOfOneDatabaseDontLockOneAnother(t *testing.T) {
+	t.Parallel()
+	claim := claimOf(t, dedup.Key{ID: "shared"})
+	one, other := begin(t, open(t, setup(t)), claim), begin(t, open(t, setup(t)), claim)
+	require.NoError(t, one.Commit(t.Context()))
+	require.NoError(t, other.Commit(t.Context()))
+}
+
 func TestClaim_WaitGivesTheHandlerItsLockTimeoutBack(t *testing.T) {
 	t.Parallel()
 	db := setup(t)

@@ -24,6 +24,7 @@ type source interface {
 
 // ledger is what [Store] and [SQLStore] share: everything but the unit of work.
 type ledger struct {
+	schema    string
 	sql       statements
 	source    source
 	consumers *registry
@@ -31,7 +32,7 @@ type ledger struct {
 
 func newLedger(schema string, from source) ledger {
 	sql := newStatements(schema)
-	return ledger{sql: sql, source: from, consumers: newRegistry()}
+	return ledger{schema: schema, sql: sql, source: from, consumers: newRegistry()}
 }
 
 type pgxSource struct{ pool *pgxpool.Pool }
