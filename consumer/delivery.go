@@ -27,7 +27,7 @@ func (c *Consumer) newDelivery(run func(ctx context.Context) error) *delivery {
 		claim: store.Claim{
 			Consumer: c.identity, Wait: c.config.Wait,
 			// The handler's own deadline comes first; this frees the key if it ignores that.
-			IdleTimeout: c.config.HandlerTimeout + c.config.ShutdownGrace,
+			IdleTimeout: c.config.HandlerTimeout + c.config.HandlerTimeout/4,
 		},
 		run: run, began: time.Now(),
 	}

@@ -90,9 +90,9 @@ func (c *Consumer) begin(ctx context.Context, d *delivery) (store.Unit, *store.H
 
 // runInUnit runs the handler and rolls back unless it succeeds, also when it panics.
 func (c *Consumer) runInUnit(ctx context.Context, d *delivery, unit store.Unit) error {
-	succeeded := false
+	returned := false
 	defer func() {
-		if !succeeded { // a panic is on its way
+		if !returned { // a panic is on its way
 			_ = unit.Rollback(ctx)
 			c.tell(ctx, d.event(EventFailed))
 		}
@@ -100,7 +100,7 @@ func (c *Consumer) runInUnit(ctx context.Context, d *delivery, unit store.Unit) 
 	handlerCtx, cancel := c.handlerContext(ctx)
 	defer cancel(nil)
 	err := d.run(unit.Context(handlerCtx))
-	succeeded = true
+	returned = true
 	if err == nil {
 		return nil
 	}

@@ -75,6 +75,12 @@ func (t *managedTx) close() {
 	}
 }
 
+func (t *managedTx) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
 func (t *managedTx) endedByHandler() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,14 +124,13 @@ func (t *managedTx) Rollback(ctx context.Context) error {
 	if t.parent == nil {
 		return t.refuse()
 	}
-	err := t.use(func() error {
+	return t.use(func() error {
 		if err := t.inner.Rollback(ctx); err != nil {
 			return err
 		}
 		t.root().cause = nil
 		return nil
 	})
-	return err
 }
 
 func (t *managedTx) refuse() error {
