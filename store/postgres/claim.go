@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -10,34 +11,28 @@ import (
 	"github.com/oncebox/oncebox/store"
 )
 
-// A claim is taken when its statement returns a row. It then also sets the time limit of an
-// idle transaction; NULL leaves that as it is.
+// A claim is taken when its statement inserts a row.
 
-// claimNow tries the advisory lock and inserts in one statement. Nothing comes back when a
+// claimNow tries the advisory lock and inserts in one statement. Nothing is inserted when a
 // committed claim is there, and when one is in flight.
 //
 // Invariant: the lock is only there so that nobody waits. The primary key decides, and it
 // sees rows that this statement's snapshot does not.
 const claimNow = `
 INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-SELECT 0, $3, $4, $5, $6
+SELECT 0, $2, $3, $4, $5
 WHERE pg_try_advisory_xact_lock($1)
-ON CONFLICT DO NOTHING
-RETURNING ` + setIdleTimeout
+ON CONFLICT DO NOTHING`
 
 // claimAfterLock is the insert alone, when a statement before it has waited for the lock.
 const claimAfterLock = `
 INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-VALUES (0, $2, $3, $4, $5)
-ON CONFLICT DO NOTHING
-RETURNING ` + setIdleTimeoutFirst
+VALUES (0, $1, $2, $3, $4)
+ON CONFLICT DO NOTHING`
 
-const (
-	setIdleTimeout = `
-  set_config('idle_in_transaction_session_timeout', coalesce($2, current_setting('idle_in_transaction_session_timeout')), true)`
-	setIdleTimeoutFirst = `
-  set_config('idle_in_transaction_session_timeout', coalesce($1, current_setting('idle_in_transaction_session_timeout')), true)`
-)
+// setIdleLimit at the end of a claim also limits how long its transaction may be left idle.
+const setIdleLimit = `
+RETURNING set_config('idle_in_transaction_session_timeout', $idle, true)`
 
 // Statements around a claim that waits. The handler gets the lock_timeout back that it
 // would have had.
@@ -63,8 +58,7 @@ type steps struct {
 
 // claimSteps are the steps for any claim, whatever its age.
 func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s steps) {
-	lock, idle := claim.ID.LockKey(l.schema), limit(claim.IdleTimeout)
-	id, fingerprint := uuidOf(claim.ID), claim.Fingerprint.Bytes()
+	lock, id, fingerprint := claim.ID.LockKey(l.schema), uuidOf(claim.ID), claim.Fingerprint.Bytes()
 	waits, stable := claim.Wait > 0, !claim.At.IsZero()
 	switch {
 	case waits:
@@ -75,11 +69,11 @@ func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s s
 	}
 	switch {
 	case stable:
-		s.insert = step{l.sql.claimAnyAge[ringSlot(claim.At)], []any{idle, claim.At, consumer, id, fingerprint, failed}}
+		s.insert = l.sql.claimAnyAge[ringSlot(claim.At)].step(claim, claim.At, consumer, id, fingerprint, failed)
 	case waits:
-		s.insert = step{l.sql.claimAfterLock, []any{idle, consumer, id, fingerprint, failed}}
+		s.insert = l.sql.claimAfterLock.step(claim, consumer, id, fingerprint, failed)
 	default:
-		s.insert = step{l.sql.claimNow, []any{lock, idle, consumer, id, fingerprint, failed}}
+		s.insert = l.sql.claimNow.step(claim, lock, consumer, id, fingerprint, failed)
 	}
 	return s
 }
@@ -87,9 +81,24 @@ func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s s
 // youngSteps is the one step for an intent with a stable time that is not old, which nearly
 // all are.
 func (l *ledger) youngSteps(claim store.Claim, consumer int16) steps {
-	return steps{insert: step{l.sql.claimYoung[ringSlot(claim.At)], []any{
-		claim.ID.LockKey(l.schema), limit(claim.IdleTimeout), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false,
-	}}}
+	return steps{insert: l.sql.claimYoung[ringSlot(claim.At)].step(claim,
+		claim.ID.LockKey(l.schema), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false)}
+}
+
+// insertion is a claim's insert in two forms.
+type insertion struct{ plain, limited string }
+
+// newInsertion is an insertion whose plain form has that many parameters.
+func newInsertion(text string, parameters int) insertion {
+	idle := "$" + strconv.Itoa(parameters+1)
+	return insertion{text, text + strings.ReplaceAll(setIdleLimit, "$idle", idle)}
+}
+
+func (i insertion) step(claim store.Claim, args ...any) step {
+	if claim.IdleTimeout <= 0 {
+		return step{i.plain, args}
+	}
+	return step{i.limited, append(args, limit(claim.IdleTimeout))}
 }
 
 // readHeld reads a claim that was not taken. Without a row it is in flight, or was swept
@@ -135,10 +144,7 @@ func inFlight() *store.Held { return &store.Held{Record: dedup.InFlight()} }
 func uuidOf(id [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // limit is a time limit in the form of a setting, in milliseconds and rounded up so that
-// it is not off; nil for none.
-func limit(d time.Duration) any {
-	if d <= 0 {
-		return nil
-	}
+// it is not off.
+func limit(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }

@@ -17,26 +17,23 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 	if err != nil {
 		return nil, nil, err
 	}
-	if claim.At.IsZero() || claim.Wait > 0 {
-		unit, held, _, err := s.begin(ctx, claim, s.claimSteps(claim, consumer, false))
-		return unit, held, err
-	}
-	unit, held, old, err := s.begin(ctx, claim, s.youngSteps(claim, consumer))
+	young := !claim.At.IsZero() && claim.Wait == 0
+	unit, held, old, err := s.begin(ctx, claim, consumer, young)
 	if old {
-		unit, held, _, err = s.begin(ctx, claim, s.claimSteps(claim, consumer, false))
+		unit, held, _, err = s.begin(ctx, claim, consumer, false)
 	}
 	return unit, held, err
 }
 
-// begin opens a unit with these steps. It reports old when nothing was found of an intent
-// with a stable time that is too old for youngSteps.
-func (s *Store) begin(ctx context.Context, claim store.Claim, steps steps) (_ store.Unit, held *store.Held, old bool, err error) {
+// begin opens a unit and takes the claim in it, by youngSteps or by those for any age. It
+// reports old when nothing was found of an intent that is too old for youngSteps.
+func (s *Store) begin(ctx context.Context, claim store.Claim, consumer int16, young bool) (_ store.Unit, held *store.Held, old bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, false, unavailable("acquire connection", err)
 	}
 	u := &unit{conn: conn, end: s.end}
-	taken, err := s.claim(ctx, u, steps)
+	taken, err := s.claim(ctx, u, claim, consumer, young)
 	switch {
 	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
 		return nil, inFlight(), false, u.Rollback(ctx)
@@ -56,9 +53,27 @@ func (s *Store) begin(ctx context.Context, claim store.Claim, steps steps) (_ st
 }
 
 // claim sends BEGIN and the claim's statements in one batch.
-func (s *Store) claim(ctx context.Context, u *unit, steps steps) (taken bool, err error) {
+func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16, young bool) (taken bool, err error) {
+	conn := u.conn.Conn()
+	session, err := defaultsOf(ctx, conn)
+	if err != nil {
+		return false, err
+	}
+	claim = session.spare(claim)
 	var batch pgx.Batch
-	batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	var steps steps
+	if young || claim.At.IsZero() {
+		batch.BeginTx(session.options())
+	} else {
+		// Invariant: claimAnyAge must see what was committed before it got the lock. A
+		// session that has become stricter since its defaults were read would not.
+		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	}
+	if young {
+		steps = s.youngSteps(claim, consumer)
+	} else {
+		steps = s.claimSteps(claim, consumer, false)
+	}
 	for _, one := range steps.before {
 		batch.Queue(one.sql, one.args...)
 	}
@@ -69,7 +84,7 @@ func (s *Store) claim(ctx context.Context, u *unit, steps steps) (taken bool, er
 	for _, one := range steps.after {
 		batch.Queue(one.sql, one.args...)
 	}
-	results := u.conn.Conn().SendBatch(ctx, &batch)
+	results := conn.SendBatch(ctx, &batch)
 	u.begin(results.Tx())
 	return taken, results.Close()
 }

@@ -28,13 +28,11 @@ func ringSlot(at time.Time) int16 {
 // ring meanwhile, so there is nothing else to look at.
 const claimYoung = `
 INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-SELECT ring_slot, $4, $5, $6, $7
-FROM (SELECT oncebox.clock() - $3::timestamptz AS age OFFSET 0) AS intent
-WHERE age >= interval '-24 hours'
-  AND age < interval '743 hours'
+SELECT ring_slot, $3, $4, $5, $6
+WHERE $2::timestamptz <= oncebox.clock() + interval '24 hours'
+  AND $2::timestamptz > oncebox.clock() - interval '743 hours'
   AND pg_try_advisory_xact_lock($1)
-ON CONFLICT DO NOTHING
-RETURNING ` + setIdleTimeout
+ON CONFLICT DO NOTHING`
 
 // ageOf asks why claimYoung took nothing: too far in the future, or not young any more.
 const ageOf = `
@@ -55,11 +53,10 @@ const tryLock = `SELECT set_config('oncebox_claim.locked', pg_try_advisory_xact_
 // the lock after it must not see a younger age.
 const claimAnyAge = `
 INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-SELECT CASE WHEN age <= interval '744 hours' THEN ring_slot ELSE 0 END, $3, $4, $5, $6
-FROM (SELECT oncebox.clock() - $2::timestamptz AS age OFFSET 0) AS intent
+SELECT CASE WHEN age <= interval '744 hours' THEN ring_slot ELSE 0 END, $2, $3, $4, $5
+FROM (SELECT oncebox.clock() - $1::timestamptz AS age OFFSET 0) AS intent
 WHERE current_setting('oncebox_claim.locked') = 'true'
   AND age >= interval '-24 hours'
-  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = 0 AND claim_id = $4)
-  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = ring_slot AND claim_id = $4)
-ON CONFLICT DO NOTHING
-RETURNING ` + setIdleTimeoutFirst
+  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = 0 AND claim_id = $3)
+  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE slot = ring_slot AND claim_id = $3)
+ON CONFLICT DO NOTHING`

@@ -12,14 +12,15 @@ import (
 type statements struct {
 	now                            string
 	findConsumer, registerConsumer string
-	claimNow, claimAfterLock       string
+	claimNow, claimAfterLock       insertion
 	ageOf                          string
 	countFailure                   string
 	storeLetter, listLetters       string
 
 	// By slot. A slot that is a number in the text is found when a statement is planned;
 	// one that is a parameter makes every run open all partitions.
-	readHeld, claimYoung, claimAnyAge [1 + ringSlots]string
+	readHeld                [1 + ringSlots]string
+	claimYoung, claimAnyAge [1 + ringSlots]insertion
 }
 
 func newStatements(schema string) statements {
@@ -29,8 +30,8 @@ func newStatements(schema string) statements {
 		now:              in(readClock),
 		findConsumer:     in(findConsumer),
 		registerConsumer: in(registerConsumer),
-		claimNow:         in(claimNow),
-		claimAfterLock:   in(claimAfterLock),
+		claimNow:         newInsertion(in(claimNow), 5),
+		claimAfterLock:   newInsertion(in(claimAfterLock), 4),
 		ageOf:            in(ageOf),
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
@@ -39,8 +40,8 @@ func newStatements(schema string) statements {
 	for slot := range ready.readHeld {
 		number := strings.NewReplacer("ring_slot", strconv.Itoa(slot))
 		ready.readHeld[slot] = number.Replace(in(readHeld))
-		ready.claimYoung[slot] = number.Replace(in(claimYoung))
-		ready.claimAnyAge[slot] = number.Replace(in(claimAnyAge))
+		ready.claimYoung[slot] = newInsertion(number.Replace(in(claimYoung)), 6)
+		ready.claimAnyAge[slot] = newInsertion(number.Replace(in(claimAnyAge)), 5)
 	}
 	return ready
 }
