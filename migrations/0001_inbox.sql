@@ -19,19 +19,28 @@ CREATE TABLE {{.schema}}.consumer (
 
 -- A row is a claim that was committed with its effect, or one whose message was given up.
 -- Rows are only inserted, and swept when their retention is over. Columns are ordered for
--- alignment. Slot 0 holds claims without a stable time; slots 1 to 64 are a ring of days.
+-- alignment. Claims whose key has a stable time are in the ring instead, a table for the
+-- day of that time. These are tables and not partitions: a claim knows its table, and
+-- finding it again costs the server a fiftieth of a message.
 CREATE TABLE {{.schema}}.inbox (
     at          timestamptz NOT NULL DEFAULT now(),
-    slot        smallint    NOT NULL,
     consumer    smallint    NOT NULL,
     failed      boolean     NOT NULL DEFAULT false,
     claim_id    uuid        NOT NULL,
     fingerprint bytea,
-    CONSTRAINT inbox_claim PRIMARY KEY (slot, claim_id)
-) PARTITION BY LIST (slot);
-{{range $slot := until 65}}
-CREATE TABLE {{$.schema}}.inbox_{{$slot}} PARTITION OF {{$.schema}}.inbox FOR VALUES IN ({{$slot}});
+    CONSTRAINT inbox_claim_once PRIMARY KEY (claim_id)
+);
+{{range $day := until 64}}
+CREATE TABLE {{$.schema}}.inbox_day_{{$day}} (
+    LIKE {{$.schema}}.inbox INCLUDING DEFAULTS, CONSTRAINT inbox_day_{{$day}}_claim_once PRIMARY KEY (claim_id));
 {{- end}}
+
+-- All claims, for people; day is NULL beside the ring.
+CREATE VIEW {{.schema}}.claims AS
+SELECT at, consumer, failed, claim_id, fingerprint, NULL::integer AS day FROM {{.schema}}.inbox
+{{- range $day := until 64}}
+UNION ALL SELECT at, consumer, failed, claim_id, fingerprint, {{$day}} FROM {{$.schema}}.inbox_day_{{$day}}
+{{- end}};
 
 -- Failed runs of messages that have no claim yet. Written on failure only.
 CREATE TABLE {{.schema}}.inbox_attempt (

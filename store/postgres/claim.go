@@ -19,15 +19,15 @@ import (
 // Invariant: the lock is only there so that nobody waits. The primary key decides, and it
 // sees rows that this statement's snapshot does not.
 const claimNow = `
-INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-SELECT 0, $2, $3, $4, $5
+INSERT INTO oncebox.inbox (consumer, claim_id, fingerprint, failed)
+SELECT $2, $3, $4, $5
 WHERE pg_try_advisory_xact_lock($1)
 ON CONFLICT DO NOTHING`
 
 // claimAfterLock is the insert alone, when a statement before it has waited for the lock.
 const claimAfterLock = `
-INSERT INTO oncebox.inbox (slot, consumer, claim_id, fingerprint, failed)
-VALUES (0, $1, $2, $3, $4)
+INSERT INTO oncebox.inbox (consumer, claim_id, fingerprint, failed)
+VALUES ($1, $2, $3, $4)
 ON CONFLICT DO NOTHING`
 
 // setIdleLimit at the end of a claim also limits how long its transaction may be left idle.
@@ -49,12 +49,9 @@ type step struct {
 	args []any
 }
 
-// steps are the statements of a claim in order; insert is the one that returns a row when
-// the claim is taken.
-type steps struct {
-	before, after []step
-	insert        step
-}
+// steps are the statements of a claim in order. It is taken when one of the inserts
+// inserts a row.
+type steps struct{ before, inserts, after []step }
 
 // claimSteps are the steps for any claim, whatever its age.
 func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s steps) {
@@ -69,11 +66,15 @@ func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s s
 	}
 	switch {
 	case stable:
-		s.insert = l.sql.claimAnyAge[ringSlot(claim.At)].step(claim, claim.At, consumer, id, fingerprint, failed)
+		sql := l.sql.ring[ringDay(claim.At)]
+		s.inserts = []step{
+			sql.claimInRing.step(claim, claim.At, consumer, id, fingerprint, failed),
+			sql.claimBesideRing.step(claim, claim.At, consumer, id, fingerprint, failed),
+		}
 	case waits:
-		s.insert = l.sql.claimAfterLock.step(claim, consumer, id, fingerprint, failed)
+		s.inserts = []step{l.sql.claimAfterLock.step(claim, consumer, id, fingerprint, failed)}
 	default:
-		s.insert = l.sql.claimNow.step(claim, lock, consumer, id, fingerprint, failed)
+		s.inserts = []step{l.sql.claimNow.step(claim, lock, consumer, id, fingerprint, failed)}
 	}
 	return s
 }
@@ -81,8 +82,8 @@ func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s s
 // youngSteps is the one step for an intent with a stable time that is not old, which nearly
 // all are.
 func (l *ledger) youngSteps(claim store.Claim, consumer int16) steps {
-	return steps{insert: l.sql.claimYoung[ringSlot(claim.At)].step(claim,
-		claim.ID.LockKey(l.schema), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false)}
+	return steps{inserts: []step{l.sql.ring[ringDay(claim.At)].claimYoung.step(claim,
+		claim.ID.LockKey(l.schema), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false)}}
 }
 
 // insertion is a claim's insert in two forms.
@@ -106,14 +107,23 @@ func (i insertion) step(claim store.Claim, args ...any) step {
 const readHeld = `
 SELECT failed, fingerprint, at, oncebox.clock()
 FROM oncebox.inbox
-WHERE slot IN (0, ring_slot) AND claim_id = $1`
+WHERE claim_id = $1`
+
+// readHeldInRing is readHeld for an intent with a stable time.
+const readHeldInRing = `
+SELECT failed, fingerprint, at, oncebox.clock()
+FROM (
+  SELECT failed, fingerprint, at FROM oncebox.inbox WHERE claim_id = $1
+  UNION ALL
+  SELECT failed, fingerprint, at FROM oncebox.inbox_ring WHERE claim_id = $1
+) AS claim`
 
 func (l *ledger) heldStep(claim store.Claim) step {
-	slot := int16(0)
+	read := l.sql.readHeld
 	if !claim.At.IsZero() {
-		slot = ringSlot(claim.At)
+		read = l.sql.ring[ringDay(claim.At)].readHeld
 	}
-	return step{l.sql.readHeld[slot], []any{uuidOf(claim.ID)}}
+	return step{read, []any{uuidOf(claim.ID)}}
 }
 
 // heldRow is what readHeld returns.

@@ -208,7 +208,7 @@ func TestRing_ConcurrentDeliveriesWhileTheAgeCrossesTheLimit(t *testing.T) {
 	}
 }
 
-func TestRing_SlotFollowsTheDayOfTheIntent(t *testing.T) {
+func TestRing_TableFollowsTheDayOfTheIntent(t *testing.T) {
 	t.Parallel()
 	db := setup(t)
 	st := open(t, db)
@@ -217,12 +217,12 @@ func TestRing_SlotFollowsTheDayOfTheIntent(t *testing.T) {
 	for _, age := range []time.Duration{0, 24 * time.Hour, 40 * 24 * time.Hour} {
 		require.NoError(t, begin(t, st, claimOf(t, dedup.Key{ID: "1", At: now.Add(-age)})).Commit(t.Context()))
 	}
-	rows, err := db.Pool.Query(t.Context(), `SELECT slot FROM `+table(db, "inbox")+` ORDER BY claim_id DESC`)
+	rows, err := db.Pool.Query(t.Context(), `SELECT coalesce(day, -1) FROM `+table(db, "claims")+` ORDER BY claim_id DESC`)
 	require.NoError(t, err)
-	slots, err := pgx.CollectRows(rows, pgx.RowTo[int16])
+	days, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	require.NoError(t, err)
-	today := 1 + now.Unix()/86400%64
-	require.Equal(t, []int16{int16(today), int16(1 + (now.Unix()/86400-1)%64), 0}, slots)
+	today := now.Unix() / 86400
+	require.Equal(t, []int64{today % 64, (today - 1) % 64, -1}, days)
 }
 
 func TestClaim_LongRetentionWithAStableTimeIsRefused(t *testing.T) {

@@ -108,7 +108,7 @@ func TestRegistry_ProcessesAgreeOnAConsumersNumber(t *testing.T) {
 	var consumers, claimants int
 	var retention time.Duration
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*), max(retention) FROM `+table(db, "consumer")).Scan(&consumers, &retention))
-	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(DISTINCT consumer) FROM `+table(db, "inbox")).Scan(&claimants))
+	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(DISTINCT consumer) FROM `+table(db, "claims")).Scan(&claimants))
 	require.Equal(t, 1, consumers)
 	require.Equal(t, 1, claimants)
 	require.Equal(t, 20*time.Hour, retention, "the longest that anybody asked for")

@@ -69,16 +69,19 @@ func runSteps(ctx context.Context, on session, s steps) (taken bool, err error) 
 			return false, fmt.Errorf("claim: %w", err)
 		}
 	}
-	inserted, err := on.exec(ctx, s.insert.sql, s.insert.args)
-	if err != nil {
-		return false, fmt.Errorf("claim: %w", err)
+	for _, one := range s.inserts {
+		inserted, err := on.exec(ctx, one.sql, one.args)
+		if err != nil {
+			return false, fmt.Errorf("claim: %w", err)
+		}
+		taken = taken || inserted == 1
 	}
 	for _, one := range s.after {
 		if _, err := on.exec(ctx, one.sql, one.args); err != nil {
 			return false, fmt.Errorf("claim: %w", err)
 		}
 	}
-	return inserted == 1, nil
+	return taken, nil
 }
 
 func checkFailure(failure store.Failure) error {

@@ -65,7 +65,7 @@ func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer 
 	if young || claim.At.IsZero() {
 		batch.BeginTx(session.options())
 	} else {
-		// Invariant: claimAnyAge must see what was committed before it got the lock. A
+		// Invariant: a claim of any age must see what was committed before it got the lock. A
 		// session that has become stricter since its defaults were read would not.
 		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	}
@@ -77,10 +77,12 @@ func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer 
 	for _, one := range steps.before {
 		batch.Queue(one.sql, one.args...)
 	}
-	batch.Queue(steps.insert.sql, steps.insert.args...).Exec(func(tag pgconn.CommandTag) error {
-		taken = tag.RowsAffected() == 1
-		return nil
-	})
+	for _, one := range steps.inserts {
+		batch.Queue(one.sql, one.args...).Exec(func(tag pgconn.CommandTag) error {
+			taken = taken || tag.RowsAffected() == 1
+			return nil
+		})
+	}
 	for _, one := range steps.after {
 		batch.Queue(one.sql, one.args...)
 	}

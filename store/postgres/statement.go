@@ -13,14 +13,18 @@ type statements struct {
 	now                            string
 	findConsumer, registerConsumer string
 	claimNow, claimAfterLock       insertion
+	readHeld                       string
 	ageOf                          string
 	countFailure                   string
 	storeLetter, listLetters       string
+	ring                           [ringDays]ringStatements
+}
 
-	// By slot. A slot that is a number in the text is found when a statement is planned;
-	// one that is a parameter makes every run open all partitions.
-	readHeld                [1 + ringSlots]string
-	claimYoung, claimAnyAge [1 + ringSlots]insertion
+// ringStatements are those that work on one table of the ring; "inbox_ring" in them stands
+// for its name.
+type ringStatements struct {
+	claimYoung, claimInRing, claimBesideRing insertion
+	readHeld                                 string
 }
 
 func newStatements(schema string) statements {
@@ -32,16 +36,22 @@ func newStatements(schema string) statements {
 		registerConsumer: in(registerConsumer),
 		claimNow:         newInsertion(in(claimNow), 5),
 		claimAfterLock:   newInsertion(in(claimAfterLock), 4),
+		readHeld:         in(readHeld),
 		ageOf:            in(ageOf),
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
 		listLetters:      in(listLetters),
 	}
-	for slot := range ready.readHeld {
-		number := strings.NewReplacer("ring_slot", strconv.Itoa(slot))
-		ready.readHeld[slot] = number.Replace(in(readHeld))
-		ready.claimYoung[slot] = newInsertion(number.Replace(in(claimYoung)), 6)
-		ready.claimAnyAge[slot] = newInsertion(number.Replace(in(claimAnyAge)), 5)
+	for day := range ready.ring {
+		in := func(text string) string {
+			return strings.ReplaceAll(in(text), "inbox_ring", "inbox_day_"+strconv.Itoa(day))
+		}
+		ready.ring[day] = ringStatements{
+			claimYoung:      newInsertion(in(claimYoung), 6),
+			claimInRing:     newInsertion(in(claimInRing), 5),
+			claimBesideRing: newInsertion(in(claimBesideRing), 5),
+			readHeld:        in(readHeldInRing),
+		}
 	}
 	return ready
 }

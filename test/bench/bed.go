@@ -31,6 +31,8 @@ func openBed(ctx context.Context, dsn string, size int) (*bed, error) {
 	config.ConnConfig.DialFunc = trips.dial(config.ConnConfig.DialFunc)
 	config.MaxConns, config.MinConns = int32(size), int32(size)
 	config.MaxConnIdleTime, config.MaxConnLifetime = time.Hour, time.Hour
+	// As docs/development advises; a claim need not set it then.
+	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "30s"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
@@ -47,7 +49,13 @@ func (b *bed) prepare(ctx context.Context) error {
 	for _, statement := range []string{
 		`DROP SCHEMA IF EXISTS ` + schema + ` CASCADE`,
 		`CREATE SCHEMA ` + schema,
-		`CREATE TABLE ` + schema + `.invoice (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account bigint NOT NULL, body text NOT NULL)`,
+		`CREATE TABLE ` + schema + `.invoice (
+			id        uuid        PRIMARY KEY DEFAULT gen_random_uuid(),
+			account   bigint      NOT NULL,
+			issued_at timestamptz NOT NULL DEFAULT now(),
+			body      text        NOT NULL)`,
+		`CREATE INDEX ON ` + schema + `.invoice (account, issued_at)`,
+		`CREATE INDEX ON ` + schema + `.invoice (issued_at)`,
 	} {
 		if _, err := b.pool.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("prepare schema: %w", err)

@@ -120,7 +120,7 @@ func (b *bed) attempts() map[string]int {
 // claims counts the claims that are held.
 func (b *bed) claims() int {
 	b.t.Helper()
-	return b.counts(`SELECT 'all', count(*)::int FROM %s`, "inbox")["all"]
+	return b.counts(`SELECT 'all', count(*)::int FROM %s`, "claims")["all"]
 }
 
 func (b *bed) counts(query, table string) map[string]int {
