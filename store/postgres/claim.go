@@ -102,31 +102,31 @@ func (i insertion) step(claim store.Claim, args ...any) step {
 	return step{i.limited, append(args, limit(claim.IdleTimeout))}
 }
 
-// readHeld reads a claim that was not taken. Without a row it is in flight, or was swept
+// heldClaim reads a claim that was not taken. Without a row it is in flight, or was swept
 // a moment ago; then coming back later is right as well.
-const readHeld = `
-SELECT failed, fingerprint, at, oncebox.clock()
+const heldClaim = `
+SELECT failed, fingerprint, at, oncebox.clock() AS now
 FROM oncebox.inbox
-WHERE claim_id = $1`
+WHERE claim_id = asked.claim_id`
 
-// readHeldInRing is readHeld for an intent with a stable time.
-const readHeldInRing = `
-SELECT failed, fingerprint, at, oncebox.clock()
+// heldClaimInRing is heldClaim for an intent with a stable time.
+const heldClaimInRing = `
+SELECT failed, fingerprint, at, oncebox.clock() AS now
 FROM (
-  SELECT failed, fingerprint, at FROM oncebox.inbox WHERE claim_id = $1
+  SELECT failed, fingerprint, at FROM oncebox.inbox WHERE claim_id = asked.claim_id
   UNION ALL
-  SELECT failed, fingerprint, at FROM oncebox.inbox_ring WHERE claim_id = $1
+  SELECT failed, fingerprint, at FROM oncebox.inbox_ring WHERE claim_id = asked.claim_id
 ) AS claim`
 
 func (l *ledger) heldStep(claim store.Claim) step {
-	read := l.sql.readHeld
+	read := l.sql.held
 	if !claim.At.IsZero() {
-		read = l.sql.ring[ringDay(claim.At)].readHeld
+		read = l.sql.ring[ringDay(claim.At)].held
 	}
-	return step{read, []any{uuidOf(claim.ID)}}
+	return step{read.one, []any{uuidOf(claim.ID)}}
 }
 
-// heldRow is what readHeld returns.
+// heldRow is what heldClaim returns.
 type heldRow struct {
 	failed      bool
 	fingerprint []byte

@@ -24,11 +24,11 @@ func (l *ledger) Quarantine(ctx context.Context, letter store.DeadLetter) error 
 	if !letter.Class.Final() {
 		return fmt.Errorf("quarantine: Class: %q does not end a message's way", letter.Class)
 	}
-	consumer, err := l.consumerID(ctx, letter.Consumer)
+	consumer, err := l.register(ctx, letter.Consumer)
 	if err != nil {
 		return err
 	}
-	err = l.source.transaction(ctx, func(s session) error { return l.storeLetterIn(ctx, s, letter, consumer) })
+	err = l.source.transaction(ctx, func(s session) error { return l.storeLetterIn(ctx, s, letter, consumer.id) })
 	return unavailable("quarantine", err)
 }
 

@@ -31,7 +31,7 @@ func (l *ledger) Fail(ctx context.Context, failure store.Failure) (store.Settlem
 	var settled store.Settlement
 	err = l.source.transaction(ctx, func(s session) error {
 		settled = store.Settlement{}
-		return l.fail(ctx, s, failure, consumer, &settled)
+		return l.fail(ctx, s, failure, consumer.id, &settled)
 	})
 	return settled, unavailable("record failure", err)
 }

@@ -17,11 +17,15 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 	if err != nil {
 		return nil, nil, err
 	}
-	young := !claim.At.IsZero() && claim.Wait == 0
-	unit, held, old, err := s.begin(ctx, claim, consumer, young)
-	if old {
-		unit, held, _, err = s.begin(ctx, claim, consumer, false)
+	if held := s.lookUp(ctx, claim, consumer); held != nil {
+		return nil, held, nil
 	}
+	young := !claim.At.IsZero() && claim.Wait == 0
+	unit, held, old, err := s.begin(ctx, claim, consumer.id, young)
+	if old {
+		unit, held, _, err = s.begin(ctx, claim, consumer.id, false)
+	}
+	consumer.met(held, err)
 	return unit, held, err
 }
 
@@ -138,17 +142,17 @@ func (l *ledger) readHeldClaim(ctx context.Context, on session, claim store.Clai
 	return row.held()
 }
 
-// claimant checks the claim and returns its consumer's number.
-func (l *ledger) claimant(ctx context.Context, claim store.Claim) (int16, error) {
+// claimant checks the claim and returns its consumer.
+func (l *ledger) claimant(ctx context.Context, claim store.Claim) (*registered, error) {
 	if claim.ID.IsZero() {
-		return 0, errors.New("claim: ID: missing")
+		return nil, errors.New("claim: ID: missing")
 	}
 	if claim.Wait < 0 {
-		return 0, fmt.Errorf("claim: Wait: %v is negative", claim.Wait)
+		return nil, fmt.Errorf("claim: Wait: %v is negative", claim.Wait)
 	}
 	if !claim.At.IsZero() && claim.Consumer.Retention > RingRetention {
-		return 0, fmt.Errorf("claim: Consumer.Retention: %v is longer than %v, the limit for keys with a stable time",
+		return nil, fmt.Errorf("claim: Consumer.Retention: %v is longer than %v, the limit for keys with a stable time",
 			claim.Consumer.Retention, RingRetention)
 	}
-	return l.consumerID(ctx, claim.Consumer)
+	return l.register(ctx, claim.Consumer)
 }

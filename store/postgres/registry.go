@@ -10,25 +10,34 @@ import (
 	"github.com/oncebox/oncebox/store"
 )
 
-// registry remembers the small numbers of consumers that this process has registered.
+// registry remembers the consumers that this process has registered.
 type registry struct {
 	mu    sync.RWMutex
-	known map[store.Consumer]int16
+	known map[store.Consumer]*registered
 }
 
-func newRegistry() *registry { return &registry{known: make(map[store.Consumer]int16)} }
+// registered is a consumer with its small number.
+type registered struct {
+	id         int16
+	duplicates share
+}
 
-func (r *registry) get(consumer store.Consumer) (int16, bool) {
+func newRegistry() *registry { return &registry{known: make(map[store.Consumer]*registered)} }
+
+// get returns nil for a consumer that is not registered.
+func (r *registry) get(consumer store.Consumer) *registered {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	id, known := r.known[consumer]
-	return id, known
+	return r.known[consumer]
 }
 
-func (r *registry) put(consumer store.Consumer, id int16) {
+func (r *registry) put(consumer store.Consumer, id int16) *registered {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known[consumer] = id
+	if r.known[consumer] == nil {
+		r.known[consumer] = &registered{id: id}
+	}
+	return r.known[consumer]
 }
 
 // findConsumer comes first: an INSERT that conflicts would use up a number each time a
@@ -45,18 +54,18 @@ ON CONFLICT ON CONSTRAINT consumer_once
 DO UPDATE SET retention = greatest(consumer.retention, excluded.retention)
 RETURNING id`
 
-// consumerID returns the consumer's number and registers it when it is new. The registered
+// register returns the consumer with its number, which it gets when it is new. The registered
 // retention is the longest that any process has asked for. It costs a trip or two the first
 // time, in its own transaction.
-func (l *ledger) consumerID(ctx context.Context, consumer store.Consumer) (int16, error) {
-	if id, known := l.consumers.get(consumer); known {
-		return id, nil
+func (l *ledger) register(ctx context.Context, consumer store.Consumer) (*registered, error) {
+	if found := l.consumers.get(consumer); found != nil {
+		return found, nil
 	}
 	if consumer.Name == "" || len(consumer.Name) > 128 {
-		return 0, fmt.Errorf("register consumer: Name: %d bytes, want 1 to 128", len(consumer.Name))
+		return nil, fmt.Errorf("register consumer: Name: %d bytes, want 1 to 128", len(consumer.Name))
 	}
 	if consumer.Retention <= 0 {
-		return 0, fmt.Errorf("register consumer: Retention: %v is not positive", consumer.Retention)
+		return nil, fmt.Errorf("register consumer: Retention: %v is not positive", consumer.Retention)
 	}
 	args := []any{consumer.Name, consumer.Shadow, consumer.Retention.Round(time.Microsecond).Seconds()}
 	var id int16
@@ -68,8 +77,7 @@ func (l *ledger) consumerID(ctx context.Context, consumer store.Consumer) (int16
 		return err
 	})
 	if err != nil {
-		return 0, unavailable("register consumer", err)
+		return nil, unavailable("register consumer", err)
 	}
-	l.consumers.put(consumer, id)
-	return id, nil
+	return l.consumers.put(consumer, id), nil
 }

@@ -28,11 +28,12 @@ type ledger struct {
 	sql       statements
 	source    source
 	consumers *registry
+	lookups   *[1 + ringDays]lookup // by table: beside the ring, then its days
 }
 
 func newLedger(schema string, from source) ledger {
 	sql := newStatements(schema)
-	return ledger{schema: schema, sql: sql, source: from, consumers: newRegistry()}
+	return ledger{schema: schema, sql: sql, source: from, consumers: newRegistry(), lookups: newLookups()}
 }
 
 type pgxSource struct{ pool *pgxpool.Pool }

@@ -58,13 +58,17 @@ func (s *SQLStore) Begin(ctx context.Context, claim store.Claim) (store.Unit, *s
 	if err != nil {
 		return nil, nil, err
 	}
+	if held := s.lookUp(ctx, claim, consumer); held != nil {
+		return nil, held, nil
+	}
 	// database/sql rolls back when the context of BeginTx ends; the handler's may end first.
 	tx, err := s.db.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, nil, unavailable("begin", err)
 	}
 	u := &sqlUnit{tx: tx}
-	held, err := s.claim(ctx, sqlSession{tx}, claim, consumer)
+	held, err := s.claim(ctx, sqlSession{tx}, claim, consumer.id)
+	consumer.met(held, err)
 	switch {
 	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
 		return nil, inFlight(), u.Rollback(ctx)

@@ -13,7 +13,7 @@ type statements struct {
 	now                            string
 	findConsumer, registerConsumer string
 	claimNow, claimAfterLock       insertion
-	readHeld                       string
+	held                           heldStatements
 	ageOf                          string
 	countFailure                   string
 	storeLetter, listLetters       string
@@ -24,7 +24,18 @@ type statements struct {
 // for its name.
 type ringStatements struct {
 	claimYoung, claimInRing, claimBesideRing insertion
-	readHeld                                 string
+	held                                     heldStatements
+}
+
+// heldStatements read one claim, or many.
+type heldStatements struct{ one, many string }
+
+// newHeldStatements makes them of a query in which asked.claim_id stands for the claim.
+func newHeldStatements(query string) heldStatements {
+	return heldStatements{
+		one:  strings.ReplaceAll(query, "asked.claim_id", "$1"),
+		many: strings.ReplaceAll(lookUpClaims, "held_claim", query),
+	}
 }
 
 func newStatements(schema string) statements {
@@ -36,7 +47,7 @@ func newStatements(schema string) statements {
 		registerConsumer: in(registerConsumer),
 		claimNow:         newInsertion(in(claimNow), 5),
 		claimAfterLock:   newInsertion(in(claimAfterLock), 4),
-		readHeld:         in(readHeld),
+		held:             newHeldStatements(in(heldClaim)),
 		ageOf:            in(ageOf),
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
@@ -50,7 +61,7 @@ func newStatements(schema string) statements {
 			claimYoung:      newInsertion(in(claimYoung), 6),
 			claimInRing:     newInsertion(in(claimInRing), 5),
 			claimBesideRing: newInsertion(in(claimBesideRing), 5),
-			readHeld:        in(readHeldInRing),
+			held:            newHeldStatements(in(heldClaimInRing)),
 		}
 	}
 	return ready

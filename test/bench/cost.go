@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"github.com/ThreeDotsLabs/watermill/message"
 )
 
 // cost is what one message of a variant costs when it runs alone.
@@ -13,37 +16,36 @@ type cost struct{ trips, walBytes float64 }
 // measureCost handles count messages of v on one connection after another, with nothing
 // else going on. A checkpoint before it and a warm-up keep full-page images out of it.
 func measureCost(ctx context.Context, b *bed, v variant, count int) (cost, error) {
-	if err := b.runAlone(ctx, v, count/5+1); err != nil {
+	if _, err := b.runAlone(ctx, v, count/5+1); err != nil {
 		return cost{}, err
 	}
-	wal, err := b.walPosition(ctx)
-	if err != nil {
-		return cost{}, err
-	}
-	trips := b.trips.trips.Load()
-	if err := b.runAlone(ctx, v, count); err != nil {
-		return cost{}, err
-	}
-	tripsAfter := b.trips.trips.Load()
-	walAfter, err := b.walPosition(ctx)
-	if err != nil {
-		return cost{}, err
-	}
-	return cost{
-		trips:    float64(tripsAfter-trips) / float64(count),
-		walBytes: (walAfter - wal) / float64(count),
-	}, nil
+	total, err := b.runAlone(ctx, v, count)
+	return cost{trips: total.trips / float64(count), walBytes: total.walBytes / float64(count)}, err
 }
 
-func (b *bed) runAlone(ctx context.Context, v variant, count int) error {
-	for range count {
-		msg := v.next()
+// runAlone adds up what count messages cost. What comes between them is left out.
+func (b *bed) runAlone(ctx context.Context, v variant, count int) (total cost, err error) {
+	handle := func(msg *message.Message) {
 		msg.SetContext(ctx)
-		if _, err := v.handle(msg); err != nil {
-			return fmt.Errorf("%s: %w", v.name, err)
+		if _, failure := v.handle(msg); failure != nil {
+			err = fmt.Errorf("%s: %w", v.name, failure)
 		}
 	}
-	return nil
+	for range count {
+		if v.between != nil {
+			handle(v.between())
+		}
+		before, positionErr := b.walPosition(ctx)
+		trips := b.trips.trips.Load()
+		handle(v.next())
+		total.trips += float64(b.trips.trips.Load() - trips)
+		after, afterErr := b.walPosition(ctx)
+		total.walBytes += after - before
+		if err = errors.Join(err, positionErr, afterErr); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 func (b *bed) walPosition(ctx context.Context) (position float64, err error) {

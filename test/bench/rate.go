@@ -21,6 +21,9 @@ func measureRates(ctx context.Context, b *bed, duration time.Duration) ([]float6
 	turns := max(1, int(duration/slice)/len(b.variants))
 	for range turns {
 		for i, v := range b.variants {
+			if v.between != nil {
+				continue // it is not that kind when it is alone
+			}
 			count, err := b.runFor(ctx, v, slice)
 			if err != nil {
 				return nil, err
@@ -67,6 +70,9 @@ func reportRates(out io.Writer, b *bed, rates []float64) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\n%d connections, one kind at a time\tmessages a second\tover random keys\t\n", b.size)
 	for i, rate := range rates {
+		if b.variants[i].between != nil {
+			continue
+		}
 		fmt.Fprintf(table, "%s\t%.0f\t%.2f\t\n", b.variants[i].name, rate, rate/rates[random])
 	}
 	return table.Flush()

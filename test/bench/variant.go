@@ -21,8 +21,10 @@ import (
 // variant is one way to handle a message.
 type variant struct {
 	name   string
-	next   func() *message.Message
 	handle message.HandlerFunc
+	next   func() *message.Message
+	// between, if any, comes before each message when the variant runs alone, uncounted.
+	between func() *message.Message
 }
 
 // The variants, in the order of the tables.
@@ -30,7 +32,8 @@ const (
 	bare      = iota // BEGIN, INSERT, COMMIT by hand
 	ordered          // oncebox with a stable time: claims lie in time order
 	random           // oncebox with random keys
-	duplicate        // oncebox with keys that are claimed already
+	duplicate        // oncebox with keys that are claimed already, among new ones
+	replay           // oncebox with nothing but keys that are claimed already
 )
 
 // claimedBefore is how many keys the duplicates are drawn from.
@@ -50,19 +53,25 @@ func newVariants(ctx context.Context, pool *pgxpool.Pool, st store.Inbox) ([]var
 	if err != nil {
 		return nil, err
 	}
-	protected := plain.Middleware(writeClaimed)
+	again, err := newConsumer(st, "replay", consumer.Metadata(keyName))
+	if err != nil {
+		return nil, err
+	}
 	for i := range claimedBefore {
-		msg := newMessage(claimedKey(i))
-		msg.SetContext(ctx)
-		if _, err := protected(msg); err != nil {
-			return nil, fmt.Errorf("claim keys for duplicates: %w", err)
+		for _, one := range []*consumer.Consumer{plain, again} {
+			msg := newMessage(claimedKey(i))
+			msg.SetContext(ctx)
+			if _, err := one.Middleware(writeClaimed)(msg); err != nil {
+				return nil, fmt.Errorf("claim keys for duplicates: %w", err)
+			}
 		}
 	}
 	return []variant{
-		bare:      {"bare handler", randomMessage, writeBare(pool)},
-		ordered:   {"oncebox, time-ordered keys", orderedMessage, inTime.Middleware(writeClaimed)},
-		random:    {"oncebox, random keys", randomMessage, protected},
-		duplicate: {"oncebox, duplicate", func() *message.Message { return newMessage(claimedKey(rand.IntN(claimedBefore))) }, protected},
+		bare:      {name: "bare handler", handle: writeBare(pool), next: randomMessage},
+		ordered:   {name: "oncebox, time-ordered keys", handle: inTime.Middleware(writeClaimed), next: orderedMessage},
+		random:    {name: "oncebox, random keys", handle: plain.Middleware(writeClaimed), next: randomMessage},
+		duplicate: {name: "oncebox, duplicate among new", handle: plain.Middleware(writeClaimed), next: claimedMessage, between: randomMessage},
+		replay:    {name: "oncebox, run of duplicates", handle: again.Middleware(writeClaimed), next: claimedMessage},
 	}, nil
 }
 
@@ -108,5 +117,7 @@ func timeOf(msg *message.Message) (time.Time, error) {
 	ms, err := strconv.ParseInt(msg.Metadata.Get("created"), 10, 64)
 	return time.UnixMilli(ms), err
 }
+
+func claimedMessage() *message.Message { return newMessage(claimedKey(rand.IntN(claimedBefore))) }
 
 func claimedKey(i int) string { return fmt.Sprint("claimed-", i) }
