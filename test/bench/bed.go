@@ -22,12 +22,12 @@ type bed struct {
 	variants []variant
 }
 
-func openBed(ctx context.Context, dsn string, size int) (*bed, error) {
+func openBed(ctx context.Context, dsn string, size int, network time.Duration) (*bed, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("parse ONCEBOX_POSTGRES_DSN: %w", err)
 	}
-	trips := new(tripCounter)
+	trips := &tripCounter{network: network}
 	config.ConnConfig.DialFunc = trips.dial(config.ConnConfig.DialFunc)
 	config.MaxConns, config.MinConns = int32(size), int32(size)
 	config.MaxConnIdleTime, config.MaxConnLifetime = time.Hour, time.Hour

@@ -29,6 +29,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	connections := flags.String("connections", "1,16,64", "comma-separated numbers of connections to measure")
 	duration := flags.Duration("duration", 15*time.Second, "how long each number of connections is measured")
 	walMessages := flags.Int("wal-messages", 5000, "messages for the WAL figure")
+	network := flags.Duration("network", 0, "time added to each round trip")
 	volatile := flags.Bool("volatile", false, "allow a server without fsync; its ratios mean nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	fmt.Fprintln(out, "One message: claim, one INSERT of about 300 bytes, COMMIT. Ratios are over the bare handler.")
 	for i, size := range sizes {
-		bed, err := openBed(ctx, dsn, size)
+		bed, err := openBed(ctx, dsn, size, *network)
 		if err != nil {
 			return err
 		}

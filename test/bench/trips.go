@@ -4,13 +4,17 @@ import (
 	"context"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// tripCounter counts round trips on the sockets that it dialled: a trip begins with the
-// first byte written after an answer was read.
-type tripCounter struct{ trips atomic.Int64 }
+// tripCounter counts round trips on the sockets that it dialled, and can make each longer,
+// as a network would: a trip begins with the first byte written after an answer was read.
+type tripCounter struct {
+	trips   atomic.Int64
+	network time.Duration // added to each trip
+}
 
 func (c *tripCounter) dial(next pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -31,6 +35,7 @@ type countedConn struct {
 func (c *countedConn) Write(b []byte) (int, error) {
 	if !c.asked.Swap(true) {
 		c.counter.trips.Add(1)
+		time.Sleep(c.counter.network)
 	}
 	return c.Conn.Write(b)
 }
