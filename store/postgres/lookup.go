@@ -89,7 +89,7 @@ func uuidArray(ids []dedup.ClaimID) string {
 
 // lookupsAtOnce is how many statements may be under way for one table. Fewer make larger
 // groups, which spares a busy server; more make shorter waits, which counts when the
-// network is slow. Measured from 1 to 8 on both: four is never the worst.
+// network is slow.
 const lookupsAtOnce = 4
 
 // lookup gathers the claims that are asked for in one table while statements are under way.
