@@ -71,10 +71,10 @@ var (
 // whose names [VetName] refuses. Integers, strings, booleans, arrays of bytes (such as a
 // UUID) and structs of them pass.
 func VetType(t reflect.Type) error {
-	switch {
-	case t == nil:
+	switch t {
+	case nil:
 		return fmt.Errorf("no type")
-	case t == timeType || t == durationType:
+	case timeType, durationType:
 		return fmt.Errorf("type %v: a key must not vary with time", t)
 	}
 	switch t.Kind() {

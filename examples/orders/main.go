@@ -22,8 +22,8 @@ type settings struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err := run(ctx, os.Args[1:])
+	stop()
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}

@@ -44,8 +44,8 @@ func candidates() []string {
 			continue
 		}
 		// The server looks for its share folder relative to the real binary.
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
 		}
 		dirs = append(dirs, filepath.Dir(path))
 	}

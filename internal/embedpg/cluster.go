@@ -28,7 +28,7 @@ type cluster struct {
 	bin, dir string
 	account  *syscall.Credential
 	command  *exec.Cmd
-	exited   chan error
+	exited   chan struct{} // closed when the command has ended
 }
 
 func startLocal(ctx context.Context, bin string, config Config) (*Server, error) {
@@ -92,7 +92,7 @@ func (c *cluster) initialize(ctx context.Context) error {
 // listen starts the server on a port that is free now; somebody may take it in between,
 // so the caller tries again.
 func (c *cluster) listen(ctx context.Context, config Config) (string, error) {
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -102,16 +102,19 @@ func (c *cluster) listen(ctx context.Context, config Config) (string, error) {
 	}
 	defer log.Close()
 
-	// Not bound to ctx: that is only the start.
-	c.command = exec.Command(filepath.Join(c.bin, "postgres"), c.arguments(port, config)...)
+	// ctx bounds only the start.
+	c.command = exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(c.bin, "postgres"), c.arguments(port, config)...)
 	c.command.Stdout, c.command.Stderr = log, log
 	c.command.Dir = c.dir
 	c.command.SysProcAttr = processAttributes(c.account)
 	if err := c.command.Start(); err != nil {
 		return "", fmt.Errorf("run %s: %w", c.command.Path, err)
 	}
-	c.exited = make(chan error, 1)
-	go func(command *exec.Cmd, exited chan<- error) { exited <- command.Wait() }(c.command, c.exited)
+	c.exited = make(chan struct{})
+	go func(command *exec.Cmd, exited chan<- struct{}) {
+		_ = command.Wait() // its state tells
+		close(exited)
+	}(c.command, c.exited)
 
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
 	if err := c.ready(ctx, dsn); err != nil {
@@ -153,7 +156,8 @@ func (c *cluster) ready(ctx context.Context, dsn string) error {
 			return nil
 		}
 		select {
-		case status := <-c.exited:
+		case <-c.exited:
+			status := c.command.ProcessState
 			c.command = nil
 			return fmt.Errorf("postgres ended: %v", status)
 		case <-ctx.Done():
@@ -183,8 +187,9 @@ func (c *cluster) quit() {
 	c.command = nil
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func freePort(ctx context.Context) (int, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}

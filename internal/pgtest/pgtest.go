@@ -9,7 +9,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -93,9 +95,12 @@ WHERE application_name = $1 AND pid <> pg_backend_pid()`
 // address gives a server's address, in URL form or in key-value form, an empty search_path
 // and the test's name.
 func address(dsn, name string) (string, error) {
-	parsed, err := url.Parse(dsn)
-	if err != nil || parsed.Scheme == "" {
+	if !strings.Contains(dsn, "://") {
 		return dsn + ` search_path='' application_name=` + name, nil
+	}
+	parsed, err := url.Parse(dsn)
+	if err != nil {
+		return "", errors.New("address of the server: is not a URL") // the error would show it
 	}
 	query := parsed.Query()
 	query.Set("search_path", `""`)

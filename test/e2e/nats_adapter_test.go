@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -103,7 +104,7 @@ func TestNATS_AdapterDeletesTheDurableThatItMade(t *testing.T) {
 	require.NoError(t, adapter.Close())
 	require.Eventually(t, func() bool {
 		_, err := orders.Consumer(t.Context(), "billing")
-		return err == jetstream.ErrConsumerNotFound
+		return errors.Is(err, jetstream.ErrConsumerNotFound)
 	}, patience, 5*time.Millisecond)
 	require.EqualValues(t, "1", next(t, subscribeAdapter(t, openAdapter(t, running, "billing", natsgo.ManualAck()))).Payload)
 }
