@@ -62,10 +62,15 @@ type Config struct {
 	// BusyHold is how long a message whose claim is in flight is held and looked at again,
 	// without a connection, before it is nacked. Defaults to 5 s; negative: not at all.
 	BusyHold time.Duration
-	// NackDelay is how long a message is held before it is nacked, so that the broker is not
-	// hammered. dedup.RetryAfter overrides it, up to [MaxNackHold]. Defaults to 1 s;
-	// negative: not at all.
+	// NackDelay is how long a message that failed stays away, so that the broker is not
+	// hammered. dedup.RetryAfter overrides it. A broker that can't keep it away, as its
+	// subscriber says by [WithNackDelay], gets its nack that much later, but no later than
+	// [MaxNackHold]. Defaults to 1 s; negative: not at all.
 	NackDelay time.Duration
+	// Concurrency is how many messages are handled at once, as the subscriber is set: each
+	// needs a connection, and one that waits for a connection uses up its ack deadline.
+	// When set, New refuses a store with fewer. Defaults to unknown.
+	Concurrency int
 	// StoreRetries is how often a message is run afresh after a failure of the database
 	// before it is nacked. Defaults to 3; negative: never.
 	StoreRetries int
@@ -97,7 +102,7 @@ func New(st store.Inbox, config Config) (*Consumer, error) {
 		return nil, errors.New("new consumer: store: missing")
 	}
 	config = config.withDefaults()
-	if err := config.validate(); err != nil {
+	if err := errors.Join(config.validate(), config.fits(st)); err != nil {
 		return nil, fmt.Errorf("new consumer: %w", err)
 	}
 	return &Consumer{
@@ -143,9 +148,12 @@ func (c Config) withDefaults() Config {
 // validate expects the defaults to be filled in.
 func (c Config) validate() error {
 	wrong := []error{dedup.Action{
-		Consumer: c.Name, Mode: c.Mode, Retention: c.Retention, Horizon: c.Horizon,
+		Name: c.Name, Mode: c.Mode, Retention: c.Retention, Horizon: c.Horizon,
 		HandlerTimeout: c.HandlerTimeout, MaxAttempts: c.MaxAttempts,
 	}.Validate()}
+	if c.Concurrency < 0 {
+		wrong = append(wrong, fmt.Errorf("Concurrency: %d is negative", c.Concurrency))
+	}
 	if c.Wait < 0 {
 		wrong = append(wrong, fmt.Errorf("Wait: %v is negative", c.Wait))
 	}
@@ -157,4 +165,16 @@ func (c Config) validate() error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// fits compares the configuration with what the store can do.
+func (c Config) fits(st store.Inbox) error {
+	limited, ok := st.(store.Limited)
+	if !ok {
+		return nil
+	}
+	if units := limited.MaxUnits(); units > 0 && c.Concurrency > units {
+		return fmt.Errorf("Concurrency: %d messages at once, and the store has %d connections; enlarge its pool", c.Concurrency, units)
+	}
+	return nil
 }

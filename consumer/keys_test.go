@@ -152,16 +152,22 @@ func TestNew_RefusesKeysThatCantBeRight(t *testing.T) {
 	}
 }
 
+// limitedStore has eight connections.
+type limitedStore struct{ *memory.Store }
+
+func (limitedStore) MaxUnits() int { return 8 }
+
 func TestNew_EachWrongFieldIsNamed(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*consumer.Config){
-		"Consumer: is empty":           func(c *consumer.Config) { c.Name = "" },
+		"Name: is empty":               func(c *consumer.Config) { c.Name = "" },
 		"Mode: ":                       func(c *consumer.Config) { c.Mode = "perhaps" },
 		"Retention: -1s":               func(c *consumer.Config) { c.Retention = -time.Second },
 		"Horizon: -1s":                 func(c *consumer.Config) { c.Horizon = -time.Second },
 		"does not exceed Horizon 720h": func(c *consumer.Config) { c.Horizon = 30 * 24 * time.Hour },
 		"HandlerTimeout: -1s":          func(c *consumer.Config) { c.HandlerTimeout = -time.Second },
 		"MaxAttempts: -1":              func(c *consumer.Config) { c.MaxAttempts = -1 },
+		"Concurrency: -1":              func(c *consumer.Config) { c.Concurrency = -1 },
 		"Wait: -1s":                    func(c *consumer.Config) { c.Wait = -time.Second },
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -172,6 +178,11 @@ func TestNew_EachWrongFieldIsNamed(t *testing.T) {
 			require.ErrorContains(t, err, says)
 		})
 	}
-	_, err := consumer.New(nil, consumer.Config{})
+	small := limitedStore{memory.New()}
+	_, err := consumer.New(small, consumer.Config{Name: "billing", Key: consumer.Metadata("id"), Concurrency: 9})
+	require.ErrorContains(t, err, "Concurrency: 9 messages at once, and the store has 8 connections")
+	_, err = consumer.New(small, consumer.Config{Name: "billing", Key: consumer.Metadata("id"), Concurrency: 8})
+	require.NoError(t, err)
+	_, err = consumer.New(nil, consumer.Config{})
 	require.ErrorContains(t, err, "store: missing")
 }

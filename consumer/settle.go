@@ -111,15 +111,15 @@ func (c *Consumer) quarantine(ctx context.Context, d *delivery, class dedup.Clas
 	return nil
 }
 
-// nack tells the outcome, holds the message, and returns the error that nacks it.
+// nack tells the outcome, keeps the message away, and returns the error that nacks it.
 func (c *Consumer) nack(ctx context.Context, d *delivery, event Event, err error) error {
 	c.tell(ctx, event)
 	if d.letter != nil { // Do returns to its caller, who knows better when to come back
 		delay := c.config.NackDelay
 		if asked := dedup.DelayOf(err); asked > 0 {
-			delay = min(asked, MaxNackHold)
+			delay = asked
 		}
-		_ = hold(ctx, delay) // a shutdown nacks at once
+		stayAway(ctx, delay)
 	}
 	return fmt.Errorf("consumer %s: claim %s: %w", c.config.Name, d.claim.ID, err)
 }

@@ -48,8 +48,8 @@ const (
 // Action is the policy of one consumer or endpoint. Front doors fill it from their own
 // configuration and refuse to start when [Action.Validate] does.
 type Action struct {
-	// Consumer is the stable name of the logical handler. Required, at most 128 bytes.
-	Consumer string
+	// Name is the stable name of the logical handler. Required, at most 128 bytes.
+	Name string
 	// Mode is Enforce or Observe. Defaults to Enforce.
 	Mode Mode
 	// Retention is how long a finished claim is kept at least. Required.
@@ -86,8 +86,8 @@ func (a Action) Validate() error {
 	var wrong []error
 	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 
-	if err := checkName("Consumer", a.Consumer, MaxScopeBytes); err != nil {
-		wrong = append(wrong, err)
+	if fault, ok := errors.AsType[*KeyError](checkName("Name", a.Name, MaxScopeBytes)); ok {
+		refuse("%s: %s", fault.Field, fault.Fault)
 	}
 	switch a.Mode {
 	case "", Enforce, Observe:

@@ -14,7 +14,7 @@ import (
 )
 
 func action() dedup.Action {
-	return dedup.Action{Consumer: "billing", Retention: time.Hour, HandlerTimeout: time.Second, MaxAttempts: 3}
+	return dedup.Action{Name: "billing", Retention: time.Hour, HandlerTimeout: time.Second, MaxAttempts: 3}
 }
 
 func leased(change func(*dedup.LeasePolicy)) func(*dedup.Action) {
@@ -28,12 +28,12 @@ func TestAction_EachWrongFieldIsNamed(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, action().Validate())
 	for field, change := range map[string]func(*dedup.Action){
-		"Consumer: is empty":      func(a *dedup.Action) { a.Consumer = "" },
-		"Consumer: has 129 bytes": func(a *dedup.Action) { a.Consumer = strings.Repeat("x", 129) },
-		"Mode":                    func(a *dedup.Action) { a.Mode = "perhaps" },
-		"Retention: 0s":           func(a *dedup.Action) { a.Retention = 0 },
-		"Retention: -1s":          func(a *dedup.Action) { a.Retention = -time.Second },
-		"Horizon: -1s":            func(a *dedup.Action) { a.Horizon = -time.Second },
+		"Name: is empty":      func(a *dedup.Action) { a.Name = "" },
+		"Name: has 129 bytes": func(a *dedup.Action) { a.Name = strings.Repeat("x", 129) },
+		"Mode":                func(a *dedup.Action) { a.Mode = "perhaps" },
+		"Retention: 0s":       func(a *dedup.Action) { a.Retention = 0 },
+		"Retention: -1s":      func(a *dedup.Action) { a.Retention = -time.Second },
+		"Horizon: -1s":        func(a *dedup.Action) { a.Horizon = -time.Second },
 		"Retention: 1h0m0s does not exceed Horizon 1h0m0s": func(a *dedup.Action) { a.Horizon = time.Hour },
 		"HandlerTimeout":           func(a *dedup.Action) { a.HandlerTimeout = 0 },
 		"MaxAttempts":              func(a *dedup.Action) { a.MaxAttempts = 0 },

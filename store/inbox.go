@@ -33,6 +33,12 @@ type Inbox interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
+// Limited is the role of a store that can have only so many units open at once.
+type Limited interface {
+	// MaxUnits is that number; 0 for no limit.
+	MaxUnits() int
+}
+
 // Unit is one unit of work: an open transaction with a claim in it. It is used by one
 // goroutine at a time, except for the transaction in its context, which the handler may
 // share out as its driver allows.

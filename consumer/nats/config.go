@@ -54,7 +54,8 @@ type Config struct {
 	// that bounds the handler where it is configured. It is compared, not enforced, and
 	// must be below AckWait. Defaults to half of AckWait.
 	HandlerTimeout time.Duration
-	// NackDelay is how long a nacked message stays away. Defaults to 1 s.
+	// NackDelay is how long a nacked message stays away, unless the consumer asks for
+	// another time. Defaults to 1 s.
 	NackDelay time.Duration
 	// Concurrency is how many messages this subscription has in work at once. Above 1 the
 	// order of messages is lost. Defaults to 1.

@@ -7,6 +7,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncebox/oncebox/consumer"
 )
 
 // ackTimeout bounds the wait for the server's word that an ack has arrived. An ack that
@@ -24,6 +26,7 @@ func (s *subscription) deliver(ctx, stopping, patience context.Context, delivery
 	fields := watermill.LogFields{"sequence": made.Metadata.Get(MetadataSequence)}
 	work, done := context.WithCancel(ctx)
 	defer done()
+	work, delay := consumer.WithNackDelay(work)
 	made.SetContext(work)
 
 	if stopping.Err() != nil || !s.hand(stopping, made) {
@@ -37,7 +40,7 @@ func (s *subscription) deliver(ctx, stopping, patience context.Context, delivery
 		defer cancel()
 		s.report("ack", delivery.DoubleAck(confirm), fields)
 	case <-made.Nacked():
-		s.report("nack", delivery.NakWithDelay(s.config.NackDelay), fields)
+		s.report("nack", delivery.NakWithDelay(delay.Or(s.config.NackDelay)), fields)
 	case <-patience.Done():
 		s.abandoned.Add(1)
 		s.logger.Info("Handler still at work when the subscriber stopped; the message comes back", fields)

@@ -16,7 +16,8 @@
 //     the end of a context, nor a message that can't be read acks anything.
 //   - The durable is never deleted, so a restart goes on where the last run stopped. One
 //     whose settings would lose, replay or parallelize messages is refused by name.
-//   - A nacked message stays away for NackDelay.
+//   - A nacked message stays away for as long as the consumer asks, as by
+//     dedup.RetryAfter, else for NackDelay. Its worker is free meanwhile.
 //   - A worker asks for one message, when it is idle: no message uses up its AckWait while
 //     it waits for its turn, and a killed process holds no more than it had in work.
 //   - Close waits for running handlers and for their acks to arrive. What no handler has

@@ -20,8 +20,12 @@ type SQLStore struct {
 	db *sql.DB
 }
 
+// MaxUnits is the limit of db; see [store.Limited].
+func (s *SQLStore) MaxUnits() int { return s.db.Stats().MaxOpenConnections }
+
 var (
 	_ store.Inbox       = (*SQLStore)(nil)
+	_ store.Limited     = (*SQLStore)(nil)
 	_ store.DeadLetters = (*SQLStore)(nil)
 )
 

@@ -56,8 +56,12 @@ type Store struct {
 	end  *deadline.Shared
 }
 
+// MaxUnits is the size of the pool; see [store.Limited].
+func (s *Store) MaxUnits() int { return int(s.pool.Config().MaxConns) }
+
 var (
 	_ store.Inbox       = (*Store)(nil)
+	_ store.Limited     = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
 )
 

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
+	"github.com/oncebox/oncebox/consumer"
 	"github.com/oncebox/oncebox/consumer/nats"
+	"github.com/oncebox/oncebox/dedup"
 )
 
 func TestNATS_RestartGoesOnWhereItWas(t *testing.T) {
@@ -124,6 +127,42 @@ func TestNATS_NackedMessageStaysAwayForTheDelay(t *testing.T) {
 		require.Equal(t, fmt.Sprint(delivered), msg.Metadata.Get(nats.MetadataDelivered))
 		msg.Nack()
 	}
+}
+
+func TestNATS_RetryAfterKeepsTheMessageAwayAndTheWorkerFree(t *testing.T) {
+	t.Parallel()
+	const away = 400 * time.Millisecond
+	bed := setup(t)
+	conn := startNATS(t).connect(t)
+	stream := makeOrders(t, conn)
+	stream.publishOrder(t, "not yet")
+	stream.publishOrder(t, "now")
+	config := billing(conn)
+	config.Concurrency = 1
+	box := bed.consumer(bed.db.Pool, func(config *consumer.Config) { config.NackDelay = time.Minute })
+	var order []string
+	var asked time.Time
+	handle := box.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+		id := msg.Metadata.Get("order_id")
+		order = append(order, id)
+		if id == "not yet" && asked.IsZero() {
+			asked = time.Now()
+			return nil, dedup.RetryAfter(errors.New("the account is not open yet"), away)
+		}
+		return bed.write(msg)
+	})
+	messages := subscribe(t, openNATS(t, config))
+	for range 3 {
+		msg := next(t, messages)
+		if _, err := handle(msg); err != nil {
+			msg.Nack()
+			continue
+		}
+		msg.Ack()
+	}
+	require.Equal(t, []string{"not yet", "now", "not yet"}, order)
+	require.Greater(t, time.Since(asked), away*9/10)
+	bed.onceEach("now", "not yet")
 }
 
 func TestNATS_AckWaitShorterThanHandlerRunsInParallel(t *testing.T) {

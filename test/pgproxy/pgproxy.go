@@ -1,6 +1,7 @@
 // Package pgproxy is a TCP proxy in front of a Postgres server that cuts a connection at
 // COMMIT: before the request reaches the server, or after the server has answered and
-// before the client hears it. To the client both look the same.
+// before the client hears it. To the client both look the same. It can also cut all
+// connections and accept none for a while, as a server that fails over.
 package pgproxy
 
 import (
@@ -32,6 +33,7 @@ type Proxy struct {
 	target   string
 	next     atomic.Int32
 	cuts     atomic.Int64
+	away     atomic.Bool
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -61,19 +63,33 @@ func Start(config *pgxpool.Config) (*Proxy, error) {
 // CutNext cuts the next connection that sends COMMIT, once.
 func (p *Proxy) CutNext(at Cut) { p.next.Store(int32(at)) }
 
+// GoAway cuts all connections, and those that come until ComeBack.
+func (p *Proxy) GoAway() {
+	p.away.Store(true)
+	p.closeAll()
+}
+
+// ComeBack lets connections pass again.
+func (p *Proxy) ComeBack() { p.away.Store(false) }
+
 // Cuts is how many connections were cut.
 func (p *Proxy) Cuts() int64 { return p.cuts.Load() }
 
 // Close stops the proxy and all of its connections, and waits for them.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
+	p.closeAll()
+	p.group.Wait()
+	return err
+}
+
+func (p *Proxy) closeAll() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for conn := range p.conns {
 		_ = conn.Close()
 	}
-	p.mu.Unlock()
-	p.group.Wait()
-	return err
+	clear(p.conns)
 }
 
 func (p *Proxy) accept() {
@@ -88,6 +104,10 @@ func (p *Proxy) accept() {
 			continue
 		}
 		p.track(client, server)
+		if p.away.Load() { // after tracking, so that GoAway misses none
+			_, _ = client.Close(), server.Close()
+			continue
+		}
 		link := &link{proxy: p, client: client, server: server}
 		p.group.Go(link.upstream)
 		p.group.Go(link.downstream)
