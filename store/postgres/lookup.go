@@ -89,8 +89,9 @@ func uuidArray(ids []dedup.ClaimID) string {
 
 // lookupsAtOnce is how many statements may be under way for one table. Fewer make larger
 // groups, which spares a busy server; more make shorter waits, which counts when the
-// network is slow.
-const lookupsAtOnce = 4
+// network is slow. With two, duplicates are never slower than by claims, and need but two
+// connections.
+const lookupsAtOnce = 2
 
 // lookup gathers the claims that are asked for in one table while statements are under way.
 type lookup struct {
