@@ -9,7 +9,8 @@
 //
 // The claim is one INSERT … ON CONFLICT DO NOTHING, pipelined with BEGIN: an ordinary
 // handler costs no trip more than without protection. A duplicate costs two trips, writes
-// nothing and takes no transaction id.
+// nothing and takes no transaction id. A run of them, as after an offset reset, is looked
+// up many at a time instead.
 //
 // A claim that another transaction holds is in flight. By default nobody waits for it: the
 // statement tries an advisory lock on the claim id first. Safety does not rest on that
@@ -25,12 +26,14 @@
 // # Clocks
 //
 // Only the database's clock decides, through the function clock() of the schema. READ
-// COMMITTED is required and asked for: under a stricter level a duplicate would be a
-// serialization failure.
+// COMMITTED is required, and asked for unless the session has it by default: under a
+// stricter level a duplicate would be a serialization failure.
 //
 // # Behind PgBouncer
 //
-// Everything is local to the transaction: advisory locks, settings, savepoints. In
+// Everything is local to the transaction: advisory locks, settings, savepoints. What a
+// connection's session has by default is read once, so all servers behind one address must
+// agree in default_transaction_isolation and idle_in_transaction_session_timeout. In
 // transaction mode set pgx to QueryExecModeExec or CacheDescribe, unless PgBouncer is 1.21
 // or newer with prepared statements on.
 package postgres
