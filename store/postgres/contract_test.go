@@ -3,12 +3,14 @@ package postgres_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/oncebox/oncebox/dedup"
 	"github.com/oncebox/oncebox/internal/pgtest"
 	"github.com/oncebox/oncebox/migrations"
 	"github.com/oncebox/oncebox/store/postgres"
@@ -112,4 +114,34 @@ func TestSQLStore_KeepsTheContract(t *testing.T) {
 			},
 		}
 	})
+}
+
+// A schema may be named like what stands for something else in the statements.
+func TestStore_SchemaMayHaveAnyName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{`inbox_ring`, `oncebox.`, `asked.claim_id`, `held_claim`, `$1 "x"`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.Open(t)
+			schema := name + db.Schema
+			quoted := pgx.Identifier{schema}.Sanitize()
+			t.Cleanup(func() {
+				_, err := db.Pool.Exec(context.WithoutCancel(t.Context()), `DROP SCHEMA IF EXISTS `+quoted+` CASCADE`)
+				require.NoError(t, err)
+			})
+			err := db.Pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
+				return migrations.Up(t.Context(), conn.Conn(), migrations.Options{Schema: schema})
+			})
+			if name == `$1 "x"` {
+				require.ErrorContains(t, err, "Schema: holds a quote")
+				return
+			}
+			require.NoError(t, err)
+			st, err := postgres.New(db.Pool, postgres.Config{Schema: schema})
+			require.NoError(t, err)
+			replay(t, st, dedup.Key{ID: "1"})
+			replay(t, st, dedup.Key{ID: "2", At: time.Now()})
+			replay(t, st, dedup.Key{ID: "3", At: time.Now().Add(-40 * 24 * time.Hour)})
+		})
+	}
 }

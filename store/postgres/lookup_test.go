@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/oncebox/oncebox/dedup"
@@ -22,9 +23,7 @@ import (
 type counter struct{ claims, lookups atomic.Int64 }
 
 func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(query.SQL, "unnest($1::uuid[])") {
-		c.lookups.Add(1)
-	}
+	c.count(query.SQL)
 	return ctx
 }
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
@@ -32,31 +31,50 @@ func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceB
 	return ctx
 }
 func (c *counter) TraceBatchQuery(_ context.Context, _ *pgx.Conn, query pgx.TraceBatchQueryData) {
-	if strings.Contains(query.SQL, "INSERT INTO") {
-		c.claims.Add(1)
-	}
+	c.count(query.SQL)
 }
 func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// replayed returns a store whose consumer has just met a run of duplicates of "1".
-func replayed(t *testing.T, db *pgtest.DB, key dedup.Key) (*postgres.Store, *counter) {
+func (c *counter) count(sql string) {
+	switch {
+	case strings.Contains(sql, "unnest($1::uuid[])"):
+		c.lookups.Add(1)
+	case strings.Contains(sql, "INSERT INTO"):
+		c.claims.Add(1)
+	}
+}
+
+// counted returns a pool whose claims and lookups are counted.
+func counted(t *testing.T, db *pgtest.DB, mode pgx.QueryExecMode) (*pgxpool.Pool, *counter) {
 	t.Helper()
 	count := new(counter)
 	config := db.Pool.Config()
-	config.ConnConfig.Tracer = count
+	config.ConnConfig.Tracer, config.ConnConfig.DefaultQueryExecMode = count, mode
 	config.MaxConns = 8
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
+	return pool, count
+}
+
+// replayed returns a store whose consumer has just met a run of duplicates of "1".
+func replayed(t *testing.T, db *pgtest.DB, key dedup.Key) (*postgres.Store, *counter) {
+	t.Helper()
+	pool, count := counted(t, db, pgx.QueryExecModeCacheStatement)
 	st, err := postgres.New(pool, postgres.Config{Schema: db.Schema})
 	require.NoError(t, err)
+	replay(t, st, key)
+	return st, count
+}
+
+func replay(t *testing.T, st store.Inbox, key dedup.Key) {
+	t.Helper()
 	claim := claimOf(t, key)
 	claim.Fingerprint = someFingerprint(t)
 	require.NoError(t, begin(t, st, claim).Commit(t.Context()))
 	for range 50 {
 		require.Equal(t, dedup.Completed, meet(t, st, claim).Record.Status)
 	}
-	return st, count
 }
 
 func someFingerprint(t *testing.T) dedup.Fingerprint {
@@ -76,23 +94,43 @@ func meet(t *testing.T, st store.Inbox, claim store.Claim) *store.Held {
 
 func TestLookUp_RunOfDuplicatesNeedsNoClaims(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]time.Time{
-		"random": {}, "young": time.Now(), "old": time.Now().Add(-40 * 24 * time.Hour),
+	ages := map[string]time.Time{"random": {}, "young": time.Now(), "old": time.Now().Add(-40 * 24 * time.Hour)}
+	for name, open := range map[string]func(*testing.T, *pgtest.DB) (store.Inbox, *counter){
+		"pgx":                  openCounted(pgx.QueryExecModeCacheStatement),
+		"pgx behind PgBouncer": openCounted(pgx.QueryExecModeExec),
+		"database/sql": func(t *testing.T, db *pgtest.DB) (store.Inbox, *counter) {
+			pool, count := counted(t, db, pgx.QueryExecModeCacheStatement)
+			st, err := postgres.NewSQL(stdlib.OpenDBFromPool(pool), postgres.Config{Schema: db.Schema})
+			require.NoError(t, err)
+			return st, count
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			key := dedup.Key{ID: "1", At: at}
-			st, count := replayed(t, setup(t), key)
-			before := count.claims.Load()
-			for range 20 {
-				held := meet(t, st, claimOf(t, key))
-				require.Equal(t, dedup.Completed, held.Record.Status)
-				require.Equal(t, someFingerprint(t), held.Record.Fingerprint)
-				require.WithinDuration(t, held.Record.CompletedAt, held.Now, time.Minute)
-			}
-			require.Equal(t, before, count.claims.Load())
-			require.GreaterOrEqual(t, count.lookups.Load(), int64(20))
-		})
+		for age, at := range ages {
+			t.Run(name+", "+age, func(t *testing.T) {
+				t.Parallel()
+				st, count := open(t, setup(t))
+				key := dedup.Key{ID: "1", At: at}
+				replay(t, st, key)
+				claims, lookups := count.claims.Load(), count.lookups.Load()
+				for range 20 {
+					held := meet(t, st, claimOf(t, key))
+					require.Equal(t, dedup.Completed, held.Record.Status)
+					require.Equal(t, someFingerprint(t), held.Record.Fingerprint)
+					require.WithinDuration(t, held.Record.CompletedAt, held.Now, time.Minute)
+				}
+				require.Equal(t, claims, count.claims.Load())
+				require.Equal(t, lookups+20, count.lookups.Load())
+			})
+		}
+	}
+}
+
+func openCounted(mode pgx.QueryExecMode) func(*testing.T, *pgtest.DB) (store.Inbox, *counter) {
+	return func(t *testing.T, db *pgtest.DB) (store.Inbox, *counter) {
+		pool, count := counted(t, db, mode)
+		st, err := postgres.New(pool, postgres.Config{Schema: db.Schema})
+		require.NoError(t, err)
+		return st, count
 	}
 }
 

@@ -30,16 +30,17 @@ type ringStatements struct {
 // heldStatements read one claim, or many.
 type heldStatements struct{ one, many string }
 
-// newHeldStatements makes them of a query in which asked.claim_id stands for the claim.
-func newHeldStatements(query string) heldStatements {
+// heldBy makes them of a query in which asked.claim_id stands for the claim.
+func heldBy(query string, in func(string) string) heldStatements {
 	return heldStatements{
-		one:  strings.ReplaceAll(query, "asked.claim_id", "$1"),
-		many: strings.ReplaceAll(lookUpClaims, "held_claim", query),
+		one:  in(strings.ReplaceAll(query, "asked.claim_id", "$1")),
+		many: in(strings.ReplaceAll(lookUpClaims, "held_claim", query)),
 	}
 }
 
 func newStatements(schema string) statements {
 	quoted := pgx.Identifier{schema}.Sanitize() + "."
+	// Invariant: the schema is put in last, since it may be named like anything.
 	in := func(text string) string { return strings.ReplaceAll(text, "oncebox.", quoted) }
 	ready := statements{
 		now:              in(readClock),
@@ -47,7 +48,7 @@ func newStatements(schema string) statements {
 		registerConsumer: in(registerConsumer),
 		claimNow:         newInsertion(in(claimNow), 5),
 		claimAfterLock:   newInsertion(in(claimAfterLock), 4),
-		held:             newHeldStatements(in(heldClaim)),
+		held:             heldBy(heldClaim, in),
 		ageOf:            in(ageOf),
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
@@ -55,13 +56,13 @@ func newStatements(schema string) statements {
 	}
 	for day := range ready.ring {
 		in := func(text string) string {
-			return strings.ReplaceAll(in(text), "inbox_ring", "inbox_day_"+strconv.Itoa(day))
+			return in(strings.ReplaceAll(text, "inbox_ring", "inbox_day_"+strconv.Itoa(day)))
 		}
 		ready.ring[day] = ringStatements{
 			claimYoung:      newInsertion(in(claimYoung), 6),
 			claimInRing:     newInsertion(in(claimInRing), 5),
 			claimBesideRing: newInsertion(in(claimBesideRing), 5),
-			held:            newHeldStatements(in(heldClaimInRing)),
+			held:            heldBy(heldClaimInRing, in),
 		}
 	}
 	return ready
