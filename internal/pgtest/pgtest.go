@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync"
@@ -72,6 +73,22 @@ func Open(t testing.TB) *DB {
 		require.NoError(t, err)
 	})
 	return db
+}
+
+// Counts runs a query that gives names and counts. %s in it stands for the table.
+func (db *DB) Counts(t testing.TB, query, table string) map[string]int {
+	t.Helper()
+	rows, err := db.Pool.Query(t.Context(), fmt.Sprintf(query, pgx.Identifier{db.Schema, table}.Sanitize()))
+	require.NoError(t, err)
+	counts := make(map[string]int)
+	var name string
+	var count int
+	_, err = pgx.ForEachRow(rows, []any{&name, &count}, func() error {
+		counts[name] = count
+		return nil
+	})
+	require.NoError(t, err)
+	return counts
 }
 
 // shared is the server of this test binary. Nobody stops it: it dies with the process.

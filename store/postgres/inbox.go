@@ -64,20 +64,20 @@ func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer 
 		return false, err
 	}
 	claim = session.spare(claim)
-	var batch pgx.Batch
+	begin := session.options()
 	var steps steps
-	if young || claim.At.IsZero() {
-		batch.BeginTx(session.options())
-	} else {
-		// Invariant: a claim of any age must see what was committed before it got the lock. A
-		// session that has become stricter since its defaults were read would not.
-		batch.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	}
 	if young {
 		steps = s.youngSteps(claim, consumer)
 	} else {
 		steps = s.claimSteps(claim, consumer, false)
 	}
+	if !young && !claim.At.IsZero() {
+		// Invariant: a claim of any age must see what was committed before it got the lock. A
+		// session that has become stricter since its defaults were read would not.
+		begin.IsoLevel = pgx.ReadCommitted
+	}
+	var batch pgx.Batch
+	batch.BeginTx(begin)
 	for _, one := range steps.before {
 		batch.Queue(one.sql, one.args...)
 	}

@@ -113,27 +113,12 @@ func (b *bed) drained() {
 
 // effects counts the rows of each order.
 func (b *bed) effects() map[string]int {
-	return b.counts(`SELECT order_id, count(*)::int FROM %s GROUP BY 1`, "effect")
+	return b.db.Counts(b.t, `SELECT order_id, count(*)::int FROM %s GROUP BY 1`, "effect")
 }
 
 // letters counts the dead letters of each class.
 func (b *bed) letters() map[string]int {
-	return b.counts(`SELECT class, count(*)::int FROM %s GROUP BY 1`, "dead_letter")
-}
-
-func (b *bed) counts(query, table string) map[string]int {
-	b.t.Helper()
-	rows, err := b.db.Pool.Query(b.t.Context(), fmt.Sprintf(query, pgx.Identifier{b.db.Schema, table}.Sanitize()))
-	require.NoError(b.t, err)
-	counts := make(map[string]int)
-	var name string
-	var count int
-	_, err = pgx.ForEachRow(rows, []any{&name, &count}, func() error {
-		counts[name] = count
-		return nil
-	})
-	require.NoError(b.t, err)
-	return counts
+	return b.db.Counts(b.t, `SELECT class, count(*)::int FROM %s GROUP BY 1`, "dead_letter")
 }
 
 func (b *bed) state() string {

@@ -98,7 +98,7 @@ func TestCrash_FailuresSurvive(t *testing.T) {
 		bed.start("")
 		bed.drained()
 		require.Equal(t, 1, bed.effects()["order"])
-		attempts := bed.counts(`SELECT class, attempts::int FROM %s`, "inbox_attempt")
+		attempts := bed.db.Counts(t, `SELECT class, attempts::int FROM %s`, "inbox_attempt")
 		require.Equal(t, map[string]int{"transient": 1}, attempts, "the killed run is not an attempt")
 	})
 }

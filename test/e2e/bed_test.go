@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -102,38 +101,23 @@ func (b *bed) onceEach(orders ...string) {
 	for _, one := range orders {
 		wanted[one] = 1
 	}
-	require.Equal(b.t, wanted, b.counts(`SELECT order_id, count(*)::int FROM %s GROUP BY 1`, "effect"))
+	require.Equal(b.t, wanted, b.db.Counts(b.t, `SELECT order_id, count(*)::int FROM %s GROUP BY 1`, "effect"))
 }
 
 // letters counts dead letters by class.
 func (b *bed) letters() map[string]int {
 	b.t.Helper()
-	return b.counts(`SELECT class, count(*)::int FROM %s GROUP BY 1`, "dead_letter")
+	return b.db.Counts(b.t, `SELECT class, count(*)::int FROM %s GROUP BY 1`, "dead_letter")
 }
 
 // attempts counts the failures that were held against messages.
 func (b *bed) attempts() map[string]int {
 	b.t.Helper()
-	return b.counts(`SELECT class, sum(attempts)::int FROM %s GROUP BY 1`, "inbox_attempt")
+	return b.db.Counts(b.t, `SELECT class, sum(attempts)::int FROM %s GROUP BY 1`, "inbox_attempt")
 }
 
 // claims counts the claims that are held.
 func (b *bed) claims() int {
 	b.t.Helper()
-	return b.counts(`SELECT 'all', count(*)::int FROM %s`, "claims")["all"]
-}
-
-func (b *bed) counts(query, table string) map[string]int {
-	b.t.Helper()
-	rows, err := b.db.Pool.Query(b.t.Context(), fmt.Sprintf(query, pgx.Identifier{b.db.Schema, table}.Sanitize()))
-	require.NoError(b.t, err)
-	counts := make(map[string]int)
-	var name string
-	var count int
-	_, err = pgx.ForEachRow(rows, []any{&name, &count}, func() error {
-		counts[name] = count
-		return nil
-	})
-	require.NoError(b.t, err)
-	return counts
+	return b.db.Counts(b.t, `SELECT 'all', count(*)::int FROM %s`, "claims")["all"]
 }

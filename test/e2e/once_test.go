@@ -26,17 +26,24 @@ func (o ordersStream) publishOrder(t *testing.T, id string) {
 	require.NoError(t, err)
 }
 
+// publishOrders publishes count orders, each times, and returns their ids.
+func (o ordersStream) publishOrders(t *testing.T, count, times int) (ids []string) {
+	t.Helper()
+	for i := range count {
+		ids = append(ids, fmt.Sprint(i))
+		for range times {
+			o.publishOrder(t, ids[i])
+		}
+	}
+	return ids
+}
+
 func TestOnce_ProducerPublishesTwice(t *testing.T) {
 	t.Parallel()
 	bed := setup(t)
 	conn := startNATS(t).connect(t)
 	stream := makeOrders(t, conn)
-	var orders []string
-	for i := range 50 {
-		orders = append(orders, fmt.Sprint(i))
-		stream.publishOrder(t, orders[i])
-		stream.publishOrder(t, orders[i])
-	}
+	orders := stream.publishOrders(t, 50, 2)
 	stop := route(t, conn, bed.consumer(bed.db.Pool, nil), bed.write)
 	stream.settled(t)
 	stop()
@@ -48,11 +55,7 @@ func TestOnce_StreamReplayedFromTheStart(t *testing.T) {
 	bed := setup(t)
 	conn := startNATS(t).connect(t)
 	stream := makeOrders(t, conn)
-	var orders []string
-	for i := range 50 {
-		orders = append(orders, fmt.Sprint(i))
-		stream.publishOrder(t, orders[i])
-	}
+	orders := stream.publishOrders(t, 50, 1)
 	for range 2 {
 		stop := route(t, conn, bed.consumer(bed.db.Pool, nil), bed.write)
 		stream.settled(t)

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,11 +20,7 @@ func TestOnce_DatabaseGoesAwayInMidWork(t *testing.T) {
 	bed := setup(t)
 	conn := startNATS(t).connect(t)
 	stream := makeOrders(t, conn)
-	var orders []string
-	for i := range 300 {
-		orders = append(orders, fmt.Sprint(i))
-		stream.publishOrder(t, orders[i])
-	}
+	orders := stream.publishOrders(t, 300, 1)
 	var proxy *pgproxy.Proxy
 	pool := bed.pool(8, func(config *pgxpool.Config) {
 		var err error
