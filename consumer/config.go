@@ -25,7 +25,8 @@ const (
 	DefaultShutdownGrace = 10 * time.Second
 	// DefaultBusyHold is long enough for most handlers to end.
 	DefaultBusyHold = 5 * time.Second
-	// DefaultNackDelay keeps a failing message from being delivered a thousand times a second.
+	// DefaultNackDelay keeps a failing message from being delivered a thousand times a second,
+	// where the subscriber has no delay of its own.
 	DefaultNackDelay = time.Second
 	// DefaultStoreRetries bridges a deadlock or a short failover.
 	DefaultStoreRetries = 3
@@ -65,7 +66,8 @@ type Config struct {
 	// NackDelay is how long a message that failed stays away, so that the broker is not
 	// hammered. dedup.RetryAfter overrides it. A broker that can't keep it away, as its
 	// subscriber says by [WithNackDelay], gets its nack that much later, but no later than
-	// [MaxNackHold]. Defaults to 1 s; negative: not at all.
+	// [MaxNackHold]. Defaults to the subscriber's own delay, else to 1 s; negative: not at
+	// all.
 	NackDelay time.Duration
 	// Concurrency is how many messages are handled at once, as the subscriber is set: each
 	// needs a connection, and one that waits for a connection uses up its ack deadline.
@@ -126,7 +128,6 @@ func (c Config) withDefaults() Config {
 	orDuration(&c.HandlerTimeout, DefaultHandlerTimeout)
 	orDuration(&c.ShutdownGrace, DefaultShutdownGrace)
 	orDuration(&c.BusyHold, DefaultBusyHold)
-	orDuration(&c.NackDelay, DefaultNackDelay)
 	if c.MaxAttempts == 0 {
 		c.MaxAttempts = DefaultMaxAttempts
 	}

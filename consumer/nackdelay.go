@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -28,11 +29,12 @@ func (d *NackDelay) Or(fallback time.Duration) time.Duration {
 }
 
 // stayAway lets the broker keep the message away for d, if it can, and else holds it here,
-// but not beyond [MaxNackHold] or the end of ctx.
+// but not beyond [MaxNackHold] or the end of ctx. With d zero the broker's own delay
+// applies, or [DefaultNackDelay].
 func stayAway(ctx context.Context, d time.Duration) {
 	if delay, ok := ctx.Value(nackDelayKey{}).(*NackDelay); ok {
 		delay.asked.Store(int64(d))
 		return
 	}
-	_ = hold(ctx, min(d, MaxNackHold)) // a shutdown nacks at once
+	_ = hold(ctx, min(cmp.Or(d, DefaultNackDelay), MaxNackHold)) // a shutdown nacks at once
 }

@@ -160,22 +160,25 @@ func TestPause_NobodyHammersADatabaseThatIsAway(t *testing.T) {
 func TestRetryAfter_IsLeftToABrokerThatCan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, func(config *consumer.Config) { config.NackDelay = 2 * time.Second })
+		const brokers = time.Minute
 		for name, c := range map[string]struct {
-			err  error
-			want time.Duration
+			configured time.Duration
+			err        error
+			want       time.Duration
 		}{
-			"asked for":  {dedup.RetryAfter(errTax, time.Hour), time.Hour},
-			"configured": {errTax, 2 * time.Second},
+			"asked for":              {2 * time.Second, dedup.RetryAfter(errTax, time.Hour), time.Hour},
+			"configured":             {2 * time.Second, errTax, 2 * time.Second},
+			"left to the broker":     {0, errTax, brokers},
+			"asked for, none is set": {0, dedup.RetryAfter(errTax, time.Hour), time.Hour},
 		} {
+			b := setup(t, func(config *consumer.Config) { config.NackDelay = c.configured })
 			msg := order(name)
 			ctx, delay := consumer.WithNackDelay(t.Context())
-			require.Equal(t, time.Minute, delay.Or(time.Minute), "nobody has asked")
 			msg.SetContext(ctx)
 			began := time.Now()
 			b.nacked(msg, failing(c.err))
 			require.Zero(t, time.Since(began), "it is not held")
-			require.Equal(t, c.want, delay.Or(time.Minute), name)
+			require.Equal(t, c.want, delay.Or(brokers), name)
 		}
 	})
 }
