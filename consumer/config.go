@@ -174,8 +174,12 @@ func (c Config) fits(st store.Inbox) error {
 	if !ok {
 		return nil
 	}
+	var wrong []error
 	if units := limited.MaxUnits(); units > 0 && c.Concurrency > units {
-		return fmt.Errorf("Concurrency: %d messages at once, and the store has %d connections; enlarge its pool", c.Concurrency, units)
+		wrong = append(wrong, fmt.Errorf("Concurrency: %d messages at once, and the store has %d connections; enlarge its pool", c.Concurrency, units))
 	}
-	return nil
+	if longest := limited.MaxTimedRetention(); longest > 0 && c.Retention > longest && c.Key != nil && timed(c.Key) {
+		wrong = append(wrong, fmt.Errorf("Retention: %v is longer than %v, the limit for keys with a stable time", c.Retention, longest))
+	}
+	return errors.Join(wrong...)
 }

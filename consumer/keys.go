@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -37,9 +38,18 @@ type checkedKeyer interface {
 type keyer struct {
 	KeyFunc
 	fault error
+	timed bool // its keys may have a stable time
 }
 
 func (k keyer) check() error { return k.fault }
+
+// timed reports whether one of the keys is known to have a stable time.
+func timed(keyers ...Keyer) bool {
+	return slices.ContainsFunc(keyers, func(k Keyer) bool {
+		made, ok := k.(keyer)
+		return ok && made.timed
+	})
+}
 
 // faultOf is what was wrong in the making of k.
 func faultOf(k Keyer) error {
@@ -65,7 +75,7 @@ func Metadata(name string) Keyer {
 			return dedup.Key{}, fmt.Errorf("metadata %q: %w", name, ErrNoKey)
 		}
 		return dedup.Key{Scope: dedup.Global, ID: id}, nil
-	}, fault}
+	}, fault, false}
 }
 
 // MessageUUID takes Watermill's UUID of the message. It identifies what the producer's
@@ -91,7 +101,7 @@ func FirstOf(keyers ...Keyer) Keyer {
 			}
 		}
 		return dedup.Key{}, fmt.Errorf("none of %d keys: %w", len(keyers), ErrNoKey)
-	}, faultOfAll(keyers)}
+	}, faultOfAll(keyers), timed(keyers...)}
 }
 
 // Join makes one key of several, which must all be there and in the same scope. Parts keep
@@ -119,7 +129,7 @@ func Join(keyers ...Keyer) Keyer {
 		}
 		joined.ID = dedup.JoinParts(parts...)
 		return joined, nil
-	}, faultOfAll(keyers)}
+	}, faultOfAll(keyers), timed(keyers...)}
 }
 
 // InScope puts a key into the scope that another names by its id: a tenant, an account.
@@ -132,7 +142,7 @@ func InScope(scope, key Keyer) Keyer {
 		found, err := key.Key(msg)
 		found.Scope = within.ID
 		return found, err
-	}, faultOfAll([]Keyer{scope, key})}
+	}, faultOfAll([]Keyer{scope, key}), timed(key)}
 }
 
 // WithTime names a time that is the same on every try of the intent, as the creation time
@@ -156,7 +166,7 @@ func WithTime(key Keyer, at func(msg *message.Message) (time.Time, error)) Keyer
 			return dedup.Key{}, errors.New("stable time: is missing")
 		}
 		return found, nil
-	}, fault}
+	}, fault, true}
 }
 
 func faultOfAll(keyers []Keyer) error {

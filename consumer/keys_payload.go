@@ -48,7 +48,7 @@ func JSONFields(paths ...string) Keyer {
 			}
 		}
 		return dedup.Key{Scope: dedup.Global, ID: onePart(parts)}, nil
-	}, errors.Join(faults...)}
+	}, errors.Join(faults...), false}
 }
 
 // onePart leaves a single part as it is and joins several.
@@ -95,7 +95,7 @@ func PayloadDigest(scope string, window time.Duration, instant func(msg *message
 		sum := sha256.Sum256(msg.Payload)
 		number := at.UnixNano() / int64(window)
 		return dedup.Key{Scope: scope, ID: dedup.JoinParts(hex.EncodeToString(sum[:]), fmt.Sprint(number))}, nil
-	}, errors.Join(faults...)}
+	}, errors.Join(faults...), false}
 }
 
 // BusinessKey takes the key that pick finds in a JSON payload of type T: a string, an
@@ -119,5 +119,5 @@ func BusinessKey[T any, K comparable](pick func(T) K) Keyer {
 			return dedup.Key{}, fmt.Errorf("business key: %T is zero: %w", picked, ErrNoKey)
 		}
 		return dedup.Key{Scope: dedup.Global, ID: onePart(dedup.KeyParts(picked))}, nil
-	}, fault}
+	}, fault, false}
 }

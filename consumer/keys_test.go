@@ -157,6 +157,8 @@ type limitedStore struct{ *memory.Store }
 
 func (limitedStore) MaxUnits() int { return 8 }
 
+func (limitedStore) MaxTimedRetention() time.Duration { return 31 * 24 * time.Hour }
+
 func TestNew_EachWrongFieldIsNamed(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*consumer.Config){
@@ -185,4 +187,34 @@ func TestNew_EachWrongFieldIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = consumer.New(nil, consumer.Config{})
 	require.ErrorContains(t, err, "store: missing")
+}
+
+func TestNew_RetentionTooLongForAStableTimeIsRefused(t *testing.T) {
+	t.Parallel()
+	const month, longer = 31 * 24 * time.Hour, 32 * 24 * time.Hour
+	id := consumer.Metadata("id")
+	timed := consumer.WithTime(id, func(*message.Message) (time.Time, error) { return time.Now(), nil })
+	for name, c := range map[string]struct {
+		key       consumer.Keyer
+		retention time.Duration
+		refused   bool
+	}{
+		"no time":       {id, longer, false},
+		"short":         {timed, month, false},
+		"long":          {timed, longer, true},
+		"one of two":    {consumer.FirstOf(id, timed), longer, true},
+		"in a join":     {consumer.Join(id, timed), longer, true},
+		"in a scope":    {consumer.InScope(id, timed), longer, true},
+		"time of scope": {consumer.InScope(timed, id), longer, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := consumer.New(limitedStore{memory.New()}, consumer.Config{Name: "billing", Key: c.key, Retention: c.retention})
+			if c.refused {
+				require.ErrorContains(t, err, "Retention: 768h0m0s is longer than 744h0m0s")
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
 }

@@ -33,10 +33,14 @@ type Inbox interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Limited is the role of a store that can have only so many units open at once.
+// Limited is the role of a store with limits, which front doors compare with their own
+// configuration when they start.
 type Limited interface {
-	// MaxUnits is that number; 0 for no limit.
+	// MaxUnits is how many units can be open at once; 0 for no limit.
 	MaxUnits() int
+	// MaxTimedRetention is the longest retention of a consumer whose keys have a stable
+	// time; 0 for no limit.
+	MaxTimedRetention() time.Duration
 }
 
 // Unit is one unit of work: an open transaction with a claim in it. It is used by one

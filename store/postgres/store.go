@@ -59,6 +59,9 @@ type Store struct {
 // MaxUnits is the size of the pool; see [store.Limited].
 func (s *Store) MaxUnits() int { return int(s.pool.Config().MaxConns) }
 
+// MaxTimedRetention is [RingRetention]; see [store.Limited].
+func (l *ledger) MaxTimedRetention() time.Duration { return RingRetention }
+
 var (
 	_ store.Inbox       = (*Store)(nil)
 	_ store.Limited     = (*Store)(nil)
