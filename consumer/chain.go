@@ -7,6 +7,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+
+	"github.com/oncebox/oncebox/dedup"
 )
 
 // ChainConfig names what goes around oncebox. Everything is optional.
@@ -18,7 +20,8 @@ type ChainConfig struct {
 	// context.Canceled pass, or a shutdown sends healthy messages there.
 	PoisonQueue message.HandlerMiddleware
 	// Retry runs a failed message again in the process. Each run has a transaction of its
-	// own and counts as an attempt. ResetContextOnRetry is switched on.
+	// own and counts as an attempt. ResetContextOnRetry is switched on. What asked for a
+	// delay by dedup.RetryAfter is not retried here but goes back to the broker.
 	Retry *middleware.Retry
 	// CorrelationID carries the correlation id to produced messages.
 	CorrelationID bool
@@ -47,6 +50,10 @@ func Chain(c *Consumer, config ChainConfig) ([]message.HandlerMiddleware, error)
 	if config.Retry != nil {
 		retry := *config.Retry
 		retry.ResetContextOnRetry = true
+		asked := retry.ShouldRetry
+		retry.ShouldRetry = func(params middleware.RetryParams) bool {
+			return dedup.DelayOf(params.Err) == 0 && (asked == nil || asked(params))
+		}
 		chain = append(chain, retry.Middleware)
 	}
 	chain = append(chain, c.Middleware)

@@ -16,6 +16,8 @@ type delivery struct {
 	run func(ctx context.Context) error
 	// letter is the message as a dead letter; nil when there is none, as in Do.
 	letter *store.DeadLetter
+	// broker keeps the message away after a nack; nil when it can't.
+	broker *NackDelay
 	// began is when the delivery arrived.
 	began time.Time
 	// verdict is what the claim met last.

@@ -39,7 +39,7 @@ func (c *Consumer) handleMessage(msg *message.Message, handler message.HandlerFu
 		produced, err = c.runGuarded(ctx, msg, handler)
 		return err
 	})
-	d.letter = c.letterOf(msg)
+	d.letter, d.broker = c.letterOf(msg), nackDelayOf(msg)
 	if err := c.identifyMessage(d, msg); err != nil {
 		if !c.identity.Shadow {
 			return nil, c.quarantine(ctx, d, dedup.ClassInvalidKey, err)

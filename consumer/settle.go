@@ -119,7 +119,7 @@ func (c *Consumer) nack(ctx context.Context, d *delivery, event Event, err error
 		if asked := dedup.DelayOf(err); asked > 0 {
 			delay = asked
 		}
-		stayAway(ctx, delay)
+		stayAway(ctx, d.broker, delay)
 	}
 	return fmt.Errorf("consumer %s: claim %s: %w", c.config.Name, d.claim.ID, err)
 }

@@ -2,11 +2,13 @@ package consumer_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/stretchr/testify/require"
 
 	"github.com/oncebox/oncebox/consumer"
@@ -169,17 +171,54 @@ func TestRetryAfter_IsLeftToABrokerThatCan(t *testing.T) {
 			"asked for":              {2 * time.Second, dedup.RetryAfter(errTax, time.Hour), time.Hour},
 			"configured":             {2 * time.Second, errTax, 2 * time.Second},
 			"left to the broker":     {0, errTax, brokers},
+			"none at all":            {-1, errTax, 0},
 			"asked for, none is set": {0, dedup.RetryAfter(errTax, time.Hour), time.Hour},
 		} {
 			b := setup(t, func(config *consumer.Config) { config.NackDelay = c.configured })
 			msg := order(name)
-			ctx, delay := consumer.WithNackDelay(t.Context())
-			msg.SetContext(ctx)
+			delay := consumer.WithNackDelay(msg)
 			began := time.Now()
 			b.nacked(msg, failing(c.err))
 			require.Zero(t, time.Since(began), "it is not held")
 			require.Equal(t, c.want, delay.Or(brokers), name)
 		}
+	})
+}
+
+func TestRetryAfter_DelayIsNotThatOfAMessageWithTheSameContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil)
+		outer, produced := order("1"), order("2")
+		delay := consumer.WithNackDelay(outer)
+		produced.SetContext(outer.Context())
+		began := time.Now()
+		b.nacked(produced, failing(dedup.RetryAfter(errTax, 7*time.Second)))
+		require.Equal(t, 7*time.Second, time.Since(began), "it is held")
+		require.Equal(t, time.Minute, delay.Or(time.Minute), "nobody asked for the outer one")
+	})
+}
+
+func TestRetryAfter_IsNotRetriedInTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil)
+		chain, err := consumer.Chain(b.Consumer, consumer.ChainConfig{Retry: &middleware.Retry{MaxRetries: 9, InitialInterval: time.Millisecond}})
+		require.NoError(t, err)
+		runs := 0
+		handle := message.HandlerFunc(func(*message.Message) ([]*message.Message, error) {
+			runs++
+			return nil, dedup.RetryAfter(errTax, time.Hour)
+		})
+		for _, one := range slices.Backward(chain) {
+			handle = one(handle)
+		}
+		msg := order("1")
+		delay := consumer.WithNackDelay(msg)
+		_, err = handle(msg)
+		require.ErrorIs(t, err, errTax)
+		require.Equal(t, 1, runs)
+		require.Equal(t, time.Hour, delay.Or(0))
 	})
 }
 

@@ -19,7 +19,8 @@ CREATE TABLE {{.schema}}.consumer (
 
 -- A row is a claim that was committed with its effect, or one whose message was given up.
 -- Rows are only inserted, and swept when their retention is over. Columns are ordered for
--- alignment. Claims whose key has a stable time are in the ring instead, a table for the
+-- alignment. They are not analyzed while they are small: a plan that reads a table of a few
+-- rows as a whole would be kept while it grows. Claims whose key has a stable time are in the ring instead, a table for the
 -- day of that time. These are tables and not partitions: a claim knows its table, and
 -- finding it again costs the server a fiftieth of a message.
 CREATE TABLE {{.schema}}.inbox (
@@ -29,10 +30,11 @@ CREATE TABLE {{.schema}}.inbox (
     claim_id    uuid        NOT NULL,
     fingerprint bytea,
     CONSTRAINT inbox_claim_once PRIMARY KEY (claim_id)
-);
+) WITH (autovacuum_analyze_threshold = 10000);
 {{range $day := until 64}}
 CREATE TABLE {{$.schema}}.inbox_day_{{$day}} (
-    LIKE {{$.schema}}.inbox INCLUDING DEFAULTS, CONSTRAINT inbox_day_{{$day}}_claim_once PRIMARY KEY (claim_id));
+    LIKE {{$.schema}}.inbox INCLUDING DEFAULTS, CONSTRAINT inbox_day_{{$day}}_claim_once PRIMARY KEY (claim_id)
+) WITH (autovacuum_analyze_threshold = 10000);
 {{- end}}
 
 -- All claims, for people; day is NULL beside the ring.

@@ -68,7 +68,8 @@ type Claim struct {
 	ID dedup.ClaimID
 	// Consumer is the logical handler that the claim belongs to.
 	Consumer Consumer
-	// At is the stable time of the intent; zero when its key has none.
+	// At is the stable time of the intent; zero when its key has none. A shadow claim has
+	// none.
 	At time.Time
 	// Fingerprint is stored with the claim; zero stores none.
 	Fingerprint dedup.Fingerprint
@@ -76,7 +77,8 @@ type Claim struct {
 	// ties up no connection.
 	Wait time.Duration
 	// IdleTimeout ends the transaction when the handler leaves it idle for longer, so that
-	// a hung handler can't hold its key. Zero leaves the server's setting.
+	// a hung handler can't hold its key. A limit of the server's own is left when it is as
+	// long, and not more than twice as long. Zero leaves the server's in any case.
 	IdleTimeout time.Duration
 }
 

@@ -26,8 +26,8 @@ func (s *subscription) deliver(ctx, stopping, patience context.Context, delivery
 	fields := watermill.LogFields{"sequence": made.Metadata.Get(MetadataSequence)}
 	work, done := context.WithCancel(ctx)
 	defer done()
-	work, delay := consumer.WithNackDelay(work)
 	made.SetContext(work)
+	delay := consumer.WithNackDelay(made)
 
 	if stopping.Err() != nil || !s.hand(stopping, made) {
 		// No handler has seen it: another worker can have it at once.

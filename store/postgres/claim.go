@@ -13,6 +13,16 @@ import (
 
 // A claim is taken when its statement inserts a row.
 
+// claimEnd is what every claim ends with. It also limits how long the transaction may be
+// left idle; NULL leaves that as it is.
+const claimEnd = `
+ON CONFLICT DO NOTHING
+RETURNING set_config('idle_in_transaction_session_timeout', coalesce($idle, current_setting('idle_in_transaction_session_timeout')), true)`
+
+// claimEndAsIs is claimEnd for a session that has by default what a claim needs.
+const claimEndAsIs = `
+ON CONFLICT DO NOTHING`
+
 // claimNow tries the advisory lock and inserts in one statement. Nothing is inserted when a
 // committed claim is there, and when one is in flight.
 //
@@ -21,18 +31,12 @@ import (
 const claimNow = `
 INSERT INTO oncebox.inbox (consumer, claim_id, fingerprint, failed)
 SELECT $2, $3, $4, $5
-WHERE pg_try_advisory_xact_lock($1)
-ON CONFLICT DO NOTHING`
+WHERE pg_try_advisory_xact_lock($1)`
 
 // claimAfterLock is the insert alone, when a statement before it has waited for the lock.
 const claimAfterLock = `
 INSERT INTO oncebox.inbox (consumer, claim_id, fingerprint, failed)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT DO NOTHING`
-
-// setIdleLimit at the end of a claim also limits how long its transaction may be left idle.
-const setIdleLimit = `
-RETURNING set_config('idle_in_transaction_session_timeout', $idle, true)`
+VALUES ($1, $2, $3, $4)`
 
 // Statements around a claim that waits. The handler gets the lock_timeout back that it
 // would have had.
@@ -79,27 +83,32 @@ func (l *ledger) claimSteps(claim store.Claim, consumer int16, failed bool) (s s
 	return s
 }
 
-// youngSteps is the one step for an intent with a stable time that is not old, which nearly
-// all are.
-func (l *ledger) youngSteps(claim store.Claim, consumer int16) steps {
-	return steps{inserts: []step{l.sql.ring[ringDay(claim.At)].claimYoung.step(claim,
-		claim.ID.LockKey(l.schema), claim.At, consumer, uuidOf(claim.ID), claim.Fingerprint.Bytes(), false)}}
+// quickSteps is the one step for a claim that waits for nobody, on a session with these
+// defaults. An intent with a stable time must not be old, which nearly all are not.
+func (l *ledger) quickSteps(claim store.Claim, consumer int16, session defaults) steps {
+	lock, id, fingerprint := claim.ID.LockKey(l.schema), uuidOf(claim.ID), claim.Fingerprint.Bytes()
+	insert, args := l.sql.claimNow, []any{lock, consumer, id, fingerprint, false}
+	if !claim.At.IsZero() {
+		insert, args = l.sql.ring[ringDay(claim.At)].claimYoung, []any{lock, claim.At, consumer, id, fingerprint, false}
+	}
+	if session.suits(claim) {
+		return steps{inserts: []step{{insert.asIs, args}}}
+	}
+	return steps{inserts: []step{insert.step(claim, args...)}}
 }
 
-// insertion is a claim's insert in two forms.
-type insertion struct{ plain, limited string }
+// insertion is a claim's insert in two forms; the explicit one has the idle limit as a
+// further parameter.
+type insertion struct{ explicit, asIs string }
 
-// newInsertion is an insertion whose plain form has that many parameters.
+// newInsertion makes them of a text with that many parameters.
 func newInsertion(text string, parameters int) insertion {
 	idle := "$" + strconv.Itoa(parameters+1)
-	return insertion{text, text + strings.ReplaceAll(setIdleLimit, "$idle", idle)}
+	return insertion{text + strings.ReplaceAll(claimEnd, "$idle", idle), text + claimEndAsIs}
 }
 
 func (i insertion) step(claim store.Claim, args ...any) step {
-	if claim.IdleTimeout <= 0 {
-		return step{i.plain, args}
-	}
-	return step{i.limited, append(args, limit(claim.IdleTimeout))}
+	return step{i.explicit, append(args, limit(claim.IdleTimeout))}
 }
 
 // heldClaim reads a claim that was not taken. Without a row it is in flight, or was swept
@@ -154,7 +163,10 @@ func inFlight() *store.Held { return &store.Held{Record: dedup.InFlight()} }
 func uuidOf(id [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // limit is a time limit in the form of a setting, in milliseconds and rounded up so that
-// it is not off.
-func limit(d time.Duration) string {
+// it is not off; nil for none.
+func limit(d time.Duration) any {
+	if d <= 0 {
+		return nil
+	}
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }

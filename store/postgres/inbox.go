@@ -20,8 +20,7 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 	if held := s.lookUp(ctx, claim, consumer); held != nil {
 		return nil, held, nil
 	}
-	young := !claim.At.IsZero() && claim.Wait == 0
-	unit, held, old, err := s.begin(ctx, claim, consumer.id, young)
+	unit, held, old, err := s.begin(ctx, claim, consumer.id, claim.Wait == 0)
 	if old {
 		unit, held, _, err = s.begin(ctx, claim, consumer.id, false)
 	}
@@ -29,15 +28,15 @@ func (s *Store) Begin(ctx context.Context, claim store.Claim) (store.Unit, *stor
 	return unit, held, err
 }
 
-// begin opens a unit and takes the claim in it, by youngSteps or by those for any age. It
-// reports old when nothing was found of an intent that is too old for youngSteps.
-func (s *Store) begin(ctx context.Context, claim store.Claim, consumer int16, young bool) (_ store.Unit, held *store.Held, old bool, err error) {
+// begin opens a unit and takes the claim in it, by quickSteps or by those for any claim. It
+// reports old when nothing was found of an intent that is too old for quickSteps.
+func (s *Store) begin(ctx context.Context, claim store.Claim, consumer int16, quick bool) (_ store.Unit, held *store.Held, old bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, false, unavailable("acquire connection", err)
 	}
 	u := &unit{conn: conn, end: s.end}
-	taken, err := s.claim(ctx, u, claim, consumer, young)
+	taken, err := s.claim(ctx, u, claim, consumer, quick)
 	switch {
 	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
 		return nil, inFlight(), false, u.Rollback(ctx)
@@ -57,27 +56,22 @@ func (s *Store) begin(ctx context.Context, claim store.Claim, consumer int16, yo
 }
 
 // claim sends BEGIN and the claim's statements in one batch.
-func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16, young bool) (taken bool, err error) {
+func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer int16, quick bool) (taken bool, err error) {
 	conn := u.conn.Conn()
-	session, err := defaultsOf(ctx, conn)
-	if err != nil {
-		return false, err
+	var session defaults
+	if quick {
+		if session, err = defaultsOf(ctx, conn); err != nil {
+			return false, err
+		}
 	}
-	claim = session.spare(claim)
-	begin := session.options()
+	var batch pgx.Batch
+	batch.BeginTx(session.begin(claim))
 	var steps steps
-	if young {
-		steps = s.youngSteps(claim, consumer)
+	if quick {
+		steps = s.quickSteps(claim, consumer, session)
 	} else {
 		steps = s.claimSteps(claim, consumer, false)
 	}
-	if !young && !claim.At.IsZero() {
-		// Invariant: a claim of any age must see what was committed before it got the lock. A
-		// session that has become stricter since its defaults were read would not.
-		begin.IsoLevel = pgx.ReadCommitted
-	}
-	var batch pgx.Batch
-	batch.BeginTx(begin)
 	for _, one := range steps.before {
 		batch.Queue(one.sql, one.args...)
 	}
@@ -144,6 +138,9 @@ func (l *ledger) readHeldClaim(ctx context.Context, on session, claim store.Clai
 
 // claimant checks the claim and returns its consumer.
 func (l *ledger) claimant(ctx context.Context, claim store.Claim) (*registered, error) {
+	if claim.Consumer.Shadow && !claim.At.IsZero() {
+		return nil, errors.New("claim: At: a shadow claim has no stable time")
+	}
 	if claim.ID.IsZero() {
 		return nil, errors.New("claim: ID: missing")
 	}

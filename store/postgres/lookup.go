@@ -16,9 +16,8 @@ import (
 // is under way share the next. What is not found is claimed as ever; a lookup decides
 // nothing that the claim would not, and nothing is remembered in the process.
 
-// lookUpClaims reads which of many claims are committed. Invariant: OFFSET keeps the inner
-// query a search by its id. A join would be planned while the table is still small, and
-// read it whole for as long as that plan is kept.
+// lookUpClaims reads which of many claims are committed. Invariant: OFFSET makes the inner
+// query a search for each id. A join could be planned to read the whole table.
 const lookUpClaims = `
 SELECT asked.claim_id, held.failed, held.fingerprint, held.at, held.now
 FROM unnest($1::uuid[]) AS asked (claim_id)
@@ -88,8 +87,7 @@ func uuidArray(ids []dedup.ClaimID) string {
 
 // lookupsAtOnce is how many statements may be under way for one table. Fewer make larger
 // groups, which spares a busy server; more make shorter waits, which counts when the
-// network is slow. With two, duplicates are never slower than by claims, and need but two
-// connections.
+// network is slow. Two did best where it matters most, when the processor is busy.
 const lookupsAtOnce = 2
 
 // lookup gathers the claims that are asked for in one table while statements are under way.

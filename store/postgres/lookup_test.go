@@ -246,3 +246,30 @@ func TestLookUp_NewIntentsEndTheLookups(t *testing.T) {
 	take("last")
 	require.Equal(t, before, count.lookups.Load())
 }
+
+// Plans are kept. One that was made for a table of a few rows must not be to read it whole.
+func TestLookUp_NoTableIsReadWholeHoweverSmall(t *testing.T) {
+	t.Parallel()
+	db := setup(t)
+	now := time.Now()
+	for _, at := range []time.Time{{}, now, now.Add(-40 * 24 * time.Hour)} {
+		st, _ := replayed(t, db, dedup.Key{ID: "1", At: at}) // enough for generic plans
+		for i := range 60 {
+			require.NoError(t, begin(t, st, claimOf(t, dedup.Key{ID: "few " + string(rune('A'+i)), At: at})).Commit(t.Context()))
+		}
+		replay(t, st, dedup.Key{ID: "2", At: at})
+	}
+	scans := `SELECT relname, (seq_scan + coalesce(idx_scan, 0))::int FROM pg_stat_user_tables
+		WHERE schemaname = '` + db.Schema + `' AND relname LIKE 'inbox%' AND relname <> 'inbox_attempt' AND %s`
+	count := func(which string) (read int) {
+		rows, err := db.Pool.Query(t.Context(), strings.ReplaceAll(scans, "%s", which))
+		require.NoError(t, err)
+		var name string
+		var scans int
+		_, err = pgx.ForEachRow(rows, []any{&name, &scans}, func() error { read++; return nil })
+		require.NoError(t, err)
+		return read
+	}
+	require.Eventually(t, func() bool { return count("idx_scan > 0") >= 2 }, time.Minute, 50*time.Millisecond, "the statistics come late")
+	require.Zero(t, count("seq_scan > 1"), "one is that which made the primary key")
+}

@@ -31,8 +31,7 @@ INSERT INTO oncebox.inbox_ring (consumer, claim_id, fingerprint, failed)
 SELECT $3, $4, $5, $6
 WHERE $2::timestamptz <= oncebox.clock() + interval '24 hours'
   AND $2::timestamptz > oncebox.clock() - interval '743 hours'
-  AND pg_try_advisory_xact_lock($1)
-ON CONFLICT DO NOTHING`
+  AND pg_try_advisory_xact_lock($1)`
 
 // ageOf asks why claimYoung took nothing: too far in the future, or not young any more.
 const ageOf = `
@@ -50,9 +49,10 @@ const tryLock = `SELECT set_config('oncebox_claim.locked', pg_try_advisory_xact_
 // claimInRing and claimBesideRing insert an intent of any age where its age wants it,
 // unless the claim is in either place.
 //
-// Invariant: in this order, and by clock(), which never goes back: an intent that is too
-// old for the first is old enough for the second. And clock() and not now(): a transaction
-// that began before another but comes to the lock after it must not see a younger age.
+// Invariant: in this order. An intent that is too old for the first is old enough for the
+// second; should the clock step back in between, neither inserts, and the claim is tried
+// again as one in flight. And clock() and not now(): a transaction that began before
+// another but comes to the lock after it must not see a younger age.
 const claimInRing = `
 INSERT INTO oncebox.inbox_ring (consumer, claim_id, fingerprint, failed)
 SELECT $2, $3, $4, $5
@@ -60,8 +60,7 @@ FROM (SELECT oncebox.clock() - $1::timestamptz AS age OFFSET 0) AS intent
 WHERE current_setting('oncebox_claim.locked') = 'true'
   AND age >= interval '-24 hours'
   AND age <= interval '744 hours'
-  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE claim_id = $3)
-ON CONFLICT DO NOTHING`
+  AND NOT EXISTS (SELECT FROM oncebox.inbox WHERE claim_id = $3)`
 
 const claimBesideRing = `
 INSERT INTO oncebox.inbox (consumer, claim_id, fingerprint, failed)
@@ -69,5 +68,4 @@ SELECT $2, $3, $4, $5
 FROM (SELECT oncebox.clock() - $1::timestamptz AS age OFFSET 0) AS intent
 WHERE current_setting('oncebox_claim.locked') = 'true'
   AND age > interval '744 hours'
-  AND NOT EXISTS (SELECT FROM oncebox.inbox_ring WHERE claim_id = $3)
-ON CONFLICT DO NOTHING`
+  AND NOT EXISTS (SELECT FROM oncebox.inbox_ring WHERE claim_id = $3)`

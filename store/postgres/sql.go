@@ -76,6 +76,8 @@ func (s *SQLStore) Begin(ctx context.Context, claim store.Claim) (store.Unit, *s
 	switch {
 	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
 		return nil, inFlight(), u.Rollback(ctx)
+	case errors.Is(err, store.ErrFutureTime):
+		return nil, nil, errors.Join(fmt.Errorf("claim: %w", err), u.Rollback(ctx))
 	case err != nil:
 		return nil, nil, errors.Join(unavailable("claim", err), u.Rollback(ctx))
 	case held == nil || claim.Consumer.Shadow:

@@ -148,6 +148,7 @@ func (t *managedTx) Exec(ctx context.Context, sql string, args ...any) (tag pgco
 		if tag.String() == "COMMIT" {
 			t.root().ended = true
 		}
+		forgetDefaults(t.inner.Conn(), tag)
 		return err
 	})
 	return tag, err

@@ -39,6 +39,7 @@ func stableTime(t *testing.T, open func(t *testing.T) Backend) {
 			claim := claimFor(t, billing, dedup.Key{Scope: dedup.Global, ID: "1", At: now.Add(25 * time.Hour)})
 			unit, held, err := b.Inbox.Begin(t.Context(), claim)
 			require.ErrorIs(t, err, store.ErrFutureTime)
+			require.NotErrorIs(t, err, store.ErrUnavailable, "it is the sender's fault")
 			require.Nil(t, unit)
 			require.Nil(t, held)
 		}},

@@ -32,7 +32,7 @@ func openBed(ctx context.Context, dsn string, size int, network time.Duration) (
 	config.MaxConns, config.MinConns = int32(size), int32(size)
 	config.MaxConnIdleTime, config.MaxConnLifetime = time.Hour, time.Hour
 	// As docs/development advises; a claim need not set it then.
-	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "30s"
+	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "45s"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open pool: %w", err)
