@@ -13,8 +13,9 @@
 // up many at a time instead.
 //
 // A claim that another transaction holds is in flight. By default nobody waits for it: the
-// statement tries an advisory lock on the claim id first. Safety does not rest on that
-// lock but on the primary key.
+// statement tries an advisory lock on the claim id first. Safety rests on the
+// primary key and not on that lock; only for intents with a stable time that are about to
+// grow too old for the ring does it rest on both.
 //
 // # What a handler gets
 //
@@ -32,8 +33,9 @@
 // # Behind PgBouncer
 //
 // Everything is local to the transaction: advisory locks, settings, savepoints. What a
-// connection's session has by default is read once, so all servers behind one address must
-// agree in default_transaction_isolation and idle_in_transaction_session_timeout. In
+// connection's session has by default is read once a minute, so all server connections
+// behind one address must agree in it: set default_transaction_isolation and
+// idle_in_transaction_session_timeout for the role, not in the connection string. In
 // transaction mode set pgx to QueryExecModeExec or CacheDescribe, unless PgBouncer is 1.21
 // or newer with prepared statements on.
 package postgres
