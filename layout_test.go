@@ -40,8 +40,16 @@ var layout = map[string][]string{
 	"store/storetest": {module + "/dedup", module + "/store", testify},
 	"migrations":      {pgx, "github.com/jackc/tern/v2/migrate"},
 
+	"outbox": {
+		module + "/dedup", module + "/store", module + "/internal/failpoint", watermill,
+		"github.com/cenkalti/backoff/v5", "golang.org/x/sync/errgroup",
+		"go.opentelemetry.io/otel/propagation", // trace context in the headers
+	},
+	"outbox/sink/jetstream": {module + "/dedup", module + "/outbox", module + "/store", "github.com/nats-io/nats.go"},
+	"outbox/sink/watermill": {module + "/outbox", module + "/store", watermill},
+
 	"consumer": {
-		module + "/dedup", module + "/store", module + "/internal/deadline", module + "/internal/failpoint",
+		module + "/dedup", module + "/store", module + "/outbox", module + "/internal/deadline", module + "/internal/failpoint",
 		watermill, "github.com/cenkalti/backoff/v5",
 	},
 	"consumer/nats": {module + "/consumer", module + "/dedup", module + "/store", watermill, "github.com/nats-io/nats.go"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncebox/oncebox/dedup"
 	"github.com/oncebox/oncebox/internal/deadline"
+	"github.com/oncebox/oncebox/outbox"
 	"github.com/oncebox/oncebox/store"
 )
 
@@ -76,6 +77,8 @@ type Config struct {
 	// StoreRetries is how often a message is run afresh after a failure of the database
 	// before it is nacked. Defaults to 3; negative: never.
 	StoreRetries int
+	// Outbox says how the messages that a handler returns are stored. The zero value works.
+	Outbox outbox.Config
 	// OnEvent is told each outcome, once, on the message's goroutine. It must be quick; a
 	// panic in it is dropped. Defaults to none.
 	OnEvent func(context.Context, Event)

@@ -24,6 +24,8 @@
 //     commit together or not at all. A redelivery after COMMIT does not run the handler.
 //   - A message is acked only after COMMIT, or after it was stored as a dead letter, or when
 //     its intent has taken effect before.
+//   - Messages that the handler returns, or publishes through package outbox, are stored in
+//     the transaction; they leave if and only if it commits.
 //   - A failed database, a shutdown, a lost COMMIT or a delivery that is busy elsewhere is
 //     never counted against a message and never dead-letters it.
 //   - While a message waits, it holds no database connection.
@@ -34,6 +36,4 @@
 //   - Effects outside the database (a payment, a mail) are repeated when the process dies
 //     between them and COMMIT.
 //   - Order: a message that is held or nacked comes after its successors, as the broker has it.
-//   - Messages that a handler publishes are refused until they can be stored in the same
-//     transaction.
 package consumer

@@ -8,6 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/oncebox/oncebox/dedup"
+	"github.com/oncebox/oncebox/outbox"
 )
 
 // Errors of the guards that look at a message before COMMIT. Each means that the handler
@@ -50,12 +51,16 @@ func watch(next message.HandlerFunc) message.HandlerFunc {
 func (c *Consumer) runGuarded(ctx context.Context, msg *message.Message, handler message.HandlerFunc) ([]*message.Message, error) {
 	var seen witness
 	poisoned := msg.Metadata.Get(middleware.ReasonForPoisonedKey)
-	msg.SetContext(context.WithValue(ctx, witnessKey{}, &seen))
+	ctx = outbox.WithIncoming(context.WithValue(ctx, witnessKey{}, &seen), msg)
+	msg.SetContext(ctx)
 	produced, err := handler(msg)
-	if c.identity.Shadow || err != nil {
-		return produced, err
-	}
 	switch {
+	case err != nil:
+		return produced, err
+	case c.identity.Shadow && !publishesToOutbox(ctx):
+		return produced, nil
+	case c.identity.Shadow:
+		return nil, c.send(ctx, produced)
 	case closed(msg.Acked()):
 		return nil, dedup.Permanent(ErrAckedEarly)
 	case closed(msg.Nacked()):
@@ -64,10 +69,8 @@ func (c *Consumer) runGuarded(ctx context.Context, msg *message.Message, handler
 		return nil, ErrRanTwice
 	case seen.err != nil, msg.Metadata.Get(middleware.ReasonForPoisonedKey) != poisoned:
 		return nil, ErrSwallowed
-	case len(produced) > 0:
-		return nil, ErrNoOutbox
 	}
-	return nil, nil
+	return nil, c.send(ctx, produced)
 }
 
 func closed(done <-chan struct{}) bool {

@@ -30,7 +30,7 @@ func TestGuard_RefusesASuccessThatIsNone(t *testing.T) {
 		"messages to publish": {func(msg *message.Message) ([]*message.Message, error) {
 			_, err := bill(msg)
 			return []*message.Message{message.NewMessage("produced", nil)}, err
-		}, consumer.ErrNoOutbox},
+		}, consumer.ErrNoTopic},
 		"aborted transaction": {func(msg *message.Message) ([]*message.Message, error) {
 			tx, err := memory.TxFrom(msg.Context())
 			if err != nil {

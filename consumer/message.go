@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/oncebox/oncebox/dedup"
+	"github.com/oncebox/oncebox/outbox"
 	"github.com/oncebox/oncebox/store"
 )
 
@@ -17,9 +18,13 @@ import (
 // quarantines the message.
 type FingerprintFunc func(msg *message.Message) (dedup.Fingerprint, error)
 
-// ErrNoOutbox says that a handler returned messages to publish. They could only be
-// published before or after COMMIT, and so be doubled or lost.
-var ErrNoOutbox = errors.New("handler returned messages, which can't be published once: there is no outbox; return none")
+// Errors of messages that a handler returned, which are never published beside COMMIT.
+var (
+	// ErrNoOutbox says that the store keeps no messages.
+	ErrNoOutbox = errors.New("handler returned messages, and the store has no outbox for them")
+	// ErrNoTopic says that the handler was added without a topic to publish to.
+	ErrNoTopic = errors.New("handler returned messages, and has no topic to publish them to: add it by AddHandler, or publish through outbox.Publisher")
+)
 
 // Middleware makes next take effect once for each intent. It is the innermost middleware
 // but for those that [Chain] puts inside it.
@@ -29,8 +34,9 @@ func (c *Consumer) Middleware(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// handleMessage runs handler for msg inside the engine. It returns messages only in
-// observe mode, in which everything goes on as if oncebox were not there.
+// handleMessage runs handler for msg inside the engine. What the handler returns is stored
+// in its transaction. It returns messages only in observe mode, in which everything goes on
+// as if oncebox were not there.
 func (c *Consumer) handleMessage(msg *message.Message, handler message.HandlerFunc) (produced []*message.Message, err error) {
 	ctx := msg.Context()
 	defer msg.SetContext(ctx) // whoever retries must not see a transaction that has ended
@@ -80,4 +86,31 @@ func (c *Consumer) letterOf(msg *message.Message) *store.DeadLetter {
 		Consumer: c.identity, Topic: message.SubscribeTopicFromCtx(msg.Context()), MessageID: msg.UUID,
 		Metadata: maps.Clone(map[string]string(msg.Metadata)), Payload: msg.Payload,
 	}
+}
+
+// send stores what the handler returned in its transaction, which ctx carries. The message's
+// own context may have ended with the handler.
+func (c *Consumer) send(ctx context.Context, produced []*message.Message) error {
+	if len(produced) == 0 {
+		return nil
+	}
+	to, ok := c.store.(store.Appender)
+	if !ok {
+		return ErrNoOutbox
+	}
+	topic := message.PublishTopicFromCtx(ctx)
+	if topic == "" {
+		return ErrNoTopic
+	}
+	encoded, err := c.config.Outbox.EncodeAll(ctx, topic, produced...)
+	if err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	return to.Append(ctx, encoded...)
+}
+
+// publishesToOutbox reports whether the router would hand the handler's messages to an
+// outbox, which can take them only inside the transaction.
+func publishesToOutbox(ctx context.Context) bool {
+	return message.PublisherNameFromCtx(ctx) == fmt.Sprintf("%T", outbox.Publisher{})
 }

@@ -18,4 +18,15 @@ const (
 	Committed = "committed"
 	// Failed: a failed run is recorded, the message is neither acked nor nacked.
 	Failed = "failed"
+
+	// RelayPage: a relay has read a page, nothing of it is sent.
+	RelayPage = "relay_page"
+	// RelayPublished: the sink has confirmed the page, nothing is saved.
+	RelayPublished = "relay_published"
+	// RelaySaving: the same, with the next window at hand.
+	RelaySaving = "relay_saving"
+	// RelayWindow: a new window is opened, nothing of it is read.
+	RelayWindow = "relay_window"
+	// RelayHandOver: the relay is to stop, and holds its buckets still.
+	RelayHandOver = "relay_hand_over"
 )

@@ -35,7 +35,7 @@ func (s *Store) begin(ctx context.Context, claim store.Claim, consumer int16, qu
 	if err != nil {
 		return nil, nil, false, unavailable("acquire connection", err)
 	}
-	u := &unit{conn: conn, end: s.end}
+	u := &unit{conn: conn, end: s.end, store: s}
 	taken, err := s.claim(ctx, u, claim, consumer, quick)
 	switch {
 	case err != nil && sqlState(err) == lockNotAvailable && claim.Wait > 0 && !claim.Consumer.Shadow:
@@ -85,7 +85,7 @@ func (s *Store) claim(ctx context.Context, u *unit, claim store.Claim, consumer 
 		batch.Queue(one.sql, one.args...)
 	}
 	results := conn.SendBatch(ctx, &batch)
-	u.begin(results.Tx())
+	u.begin(results.Tx(), claim.ID)
 	return taken, results.Close()
 }
 

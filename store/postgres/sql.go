@@ -5,16 +5,18 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/oncebox/oncebox/store"
 )
 
-// SQLStore keeps claims in Postgres through database/sql, with any driver for Postgres
-// whose errors have a SQLState method, as those of pgx and lib/pq do. It implements
-// [store.Inbox] and [store.DeadLetters], and is safe for concurrent use.
+// SQLStore keeps claims and an outbox in Postgres through database/sql, with any driver for
+// Postgres whose errors have a SQLState method, as those of pgx and lib/pq do. It implements
+// [store.Inbox], [store.DeadLetters], [store.Outbox] and [store.Operator], and is safe for
+// concurrent use.
 //
 // It sends the statements of a claim one by one, so a message costs at least one trip more
-// than with [Store].
+// than with [Store], and each message that is appended another.
 type SQLStore struct {
 	ledger
 	db *sql.DB
@@ -27,6 +29,8 @@ var (
 	_ store.Inbox       = (*SQLStore)(nil)
 	_ store.Limited     = (*SQLStore)(nil)
 	_ store.DeadLetters = (*SQLStore)(nil)
+	_ store.Outbox      = (*SQLStore)(nil)
+	_ store.Operator    = (*SQLStore)(nil)
 )
 
 // NewSQL returns a store on db, for code that works on database/sql. It opens no
@@ -40,18 +44,33 @@ func NewSQL(db *sql.DB, config Config) (*SQLStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	return &SQLStore{ledger: newLedger(config.Schema, sqlSource{db}), db: db}, nil
+	return &SQLStore{ledger: newLedger(config, sqlSource{db}), db: db}, nil
 }
 
 type sqlTxKey struct{}
+
+// handlerTx is a unit's transaction as its context carries it.
+type handlerTx struct {
+	*sql.Tx
+
+	mu       sync.Mutex // guards the rest
+	outgoing outgoing
+}
+
+// close seals the transaction against further messages, and reports whether there are any.
+func (t *handlerTx) close() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.outgoing.close()
+}
 
 // SQLTxFrom returns the transaction of the claim that is being handled; with
 // [store.ErrNoTx], and nil, when ctx comes from somewhere else. Don't commit it or roll it
 // back: database/sql can't forbid it, so the handler's message then fails with
 // [store.ErrManagedTx], although what it committed stays committed together with the claim.
 func SQLTxFrom(ctx context.Context) (*sql.Tx, error) {
-	if tx, ok := ctx.Value(sqlTxKey{}).(*sql.Tx); ok {
-		return tx, nil
+	if tx, ok := ctx.Value(sqlTxKey{}).(*handlerTx); ok {
+		return tx.Tx, nil
 	}
 	return nil, store.ErrNoTx
 }
@@ -70,7 +89,7 @@ func (s *SQLStore) Begin(ctx context.Context, claim store.Claim) (store.Unit, *s
 	if err != nil {
 		return nil, nil, unavailable("begin", err)
 	}
-	u := &sqlUnit{tx: tx}
+	u := &sqlUnit{tx: &handlerTx{Tx: tx, outgoing: outgoing{claim: claim.ID}}, bell: s.bell}
 	held, err := s.claim(ctx, sqlSession{tx}, claim, consumer.id)
 	consumer.met(held, err)
 	switch {
@@ -107,7 +126,8 @@ func (s *SQLStore) claim(ctx context.Context, on session, claim store.Claim, con
 
 // sqlUnit is a unit of work on database/sql.
 type sqlUnit struct {
-	tx    *sql.Tx
+	tx    *handlerTx
+	bell  *bell
 	ended bool
 }
 
@@ -128,6 +148,7 @@ func (u *sqlUnit) Commit(ctx context.Context) error {
 		return store.ErrTxClosed
 	}
 	u.ended = true
+	sent := u.tx.close()
 	_, err := u.tx.ExecContext(context.WithoutCancel(ctx), aliveInTransaction)
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
@@ -143,6 +164,9 @@ func (u *sqlUnit) Commit(ctx context.Context) error {
 		}
 		return fmt.Errorf("commit: %w: %w", store.ErrUnknownOutcome, err)
 	}
+	if sent {
+		u.bell.ring()
+	}
 	return nil
 }
 
@@ -152,6 +176,7 @@ func (u *sqlUnit) Rollback(context.Context) error {
 		return nil
 	}
 	u.ended = true
+	u.tx.close()
 	err := u.tx.Rollback()
 	if err == nil || errors.Is(err, sql.ErrTxDone) {
 		return nil

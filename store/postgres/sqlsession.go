@@ -27,6 +27,23 @@ func (s sqlSource) transaction(ctx context.Context, run func(session) error) (er
 	return tx.Commit()
 }
 
+func (s sqlSource) pipeline(ctx context.Context, calls ...call) error {
+	return s.transaction(ctx, func(on session) error {
+		for _, one := range calls {
+			var err error
+			if one.each != nil {
+				err = on.rows(ctx, one.sql, one.args, one.each)
+			} else {
+				_, err = on.exec(ctx, one.sql, one.args)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // sqlSession is a session on a database or a transaction of database/sql.
 type sqlSession struct{ on sqlQuerier }
 
@@ -55,7 +72,10 @@ func (s sqlSession) rows(ctx context.Context, query string, args []any, each fun
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
+		switch err := each(rows.Scan); {
+		case err == errEnough:
+			return rows.Close()
+		case err != nil:
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // statements are the SQL texts with the schema put in, once, when a store is opened. Each
 // text is a constant above the method that runs it; "oncebox." in it stands for the schema.
 type statements struct {
+	schema                         string // quoted, with a dot
 	now                            string
 	findConsumer, registerConsumer string
 	claimNow, claimAfterLock       insertion
@@ -17,6 +18,11 @@ type statements struct {
 	ageOf                          string
 	countFailure                   string
 	storeLetter, listLetters       string
+	appendMessage, appendDelayed   string
+	bucket                         bucketStatements
+	window                         windowStatements
+	slot                           [slots]slotStatements
+	parked                         parkedStatements
 	ring                           [ringDays]ringStatements
 }
 
@@ -43,6 +49,7 @@ func newStatements(schema string) statements {
 	// Invariant: the schema is put in last, since it may be named like anything.
 	in := func(text string) string { return strings.ReplaceAll(text, "oncebox.", quoted) }
 	ready := statements{
+		schema:           quoted,
 		now:              in(readClock),
 		findConsumer:     in(findConsumer),
 		registerConsumer: in(registerConsumer),
@@ -53,6 +60,16 @@ func newStatements(schema string) statements {
 		countFailure:     in(countFailure),
 		storeLetter:      in(storeLetter),
 		listLetters:      in(listLetters),
+		appendMessage:    in(appendMessage),
+		appendDelayed:    in(appendDelayed),
+		bucket:           newBucketStatements(in),
+		window:           newWindowStatements(in),
+		parked:           newParkedStatements(in),
+	}
+	for slot := range ready.slot {
+		ready.slot[slot] = newSlotStatements(func(text string) string {
+			return in(strings.ReplaceAll(text, "outbox_slot", "outbox_slot_"+strconv.Itoa(slot)))
+		})
 	}
 	for day := range ready.ring {
 		in := func(text string) string {

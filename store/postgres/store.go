@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,7 +30,14 @@ type Config struct {
 	// context is cancelled. A COMMIT that takes longer has an unknown outcome, and its
 	// connection is closed. Defaults to 10 s.
 	EndTimeout time.Duration
+	// MaxMessageBytes bounds a message that is appended to the outbox: topic, id, key, headers
+	// and payload together. It must not exceed what the broker takes. Defaults to 1,000,000;
+	// at most 64 MiB.
+	MaxMessageBytes int
 }
+
+// maxMessageBytes keeps pages in memory.
+const maxMessageBytes = 64 << 20
 
 func (c Config) withDefaults() (Config, error) {
 	var wrong []error
@@ -38,6 +46,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(c.Schema) > 63 {
 		wrong = append(wrong, fmt.Errorf("Schema: %d bytes, more than the 63 of a Postgres name", len(c.Schema)))
+	}
+	if strings.ContainsAny(c.Schema, "\x00\"'") {
+		wrong = append(wrong, errors.New("Schema: holds a quote or NUL"))
+	}
+	if c.MaxMessageBytes == 0 {
+		c.MaxMessageBytes = store.DefaultMaxMessageBytes
+	}
+	if c.MaxMessageBytes < 0 || c.MaxMessageBytes > maxMessageBytes {
+		wrong = append(wrong, fmt.Errorf("MaxMessageBytes: %d is not from 1 to %d", c.MaxMessageBytes, maxMessageBytes))
 	}
 	if c.EndTimeout == 0 {
 		c.EndTimeout = defaultEndTimeout
@@ -48,8 +65,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// Store keeps claims in Postgres through pgx. It implements [store.Inbox] and
-// [store.DeadLetters], and is safe for concurrent use.
+// Store keeps claims and an outbox in Postgres through pgx. It implements [store.Inbox],
+// [store.DeadLetters], [store.Outbox] and [store.Operator], and is safe for concurrent use.
 type Store struct {
 	ledger
 	pool *pgxpool.Pool
@@ -66,6 +83,8 @@ var (
 	_ store.Inbox       = (*Store)(nil)
 	_ store.Limited     = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
+	_ store.Outbox      = (*Store)(nil)
+	_ store.Operator    = (*Store)(nil)
 )
 
 // New returns a store on pool. It opens no connection; the tables are made by package
@@ -80,7 +99,7 @@ func New(pool *pgxpool.Pool, config Config) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return &Store{
-		ledger: newLedger(config.Schema, pgxSource{pool}),
+		ledger: newLedger(config, pgxSource{pool}),
 		pool:   pool,
 		end:    deadline.New(config.EndTimeout, errEndTimeout),
 	}, nil

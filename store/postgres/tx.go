@@ -39,6 +39,8 @@ type managedTx struct {
 	reason error // why it is closed
 	cause  error // the first statement that failed
 	ended  bool  // a statement of the handler ended the transaction
+
+	outgoing outgoing // of the transaction itself
 }
 
 // root is the transaction that a savepoint is in; its mutex serves all of them.
@@ -101,6 +103,9 @@ func (t *managedTx) abortedBy() error {
 func (t *managedTx) Begin(ctx context.Context) (pgx.Tx, error) {
 	var nested pgx.Tx
 	err := t.use(func() (err error) {
+		if err := t.root().sendOutgoing(ctx); err != nil {
+			return err
+		}
 		nested, err = t.inner.Begin(ctx)
 		return err
 	})
@@ -144,6 +149,9 @@ func (t *managedTx) refuse() error {
 
 func (t *managedTx) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
 	err = t.use(func() (err error) {
+		if err := t.root().beforeSavepoint(ctx, sql); err != nil {
+			return err
+		}
 		tag, err = t.inner.Exec(ctx, sql, args...)
 		if tag.String() == "COMMIT" {
 			t.root().ended = true
@@ -156,6 +164,9 @@ func (t *managedTx) Exec(ctx context.Context, sql string, args ...any) (tag pgco
 
 func (t *managedTx) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
 	err = t.use(func() (err error) {
+		if err := t.root().beforeSavepoint(ctx, sql); err != nil {
+			return err
+		}
 		rows, err = t.inner.Query(ctx, sql, args...)
 		return err
 	})
@@ -183,6 +194,11 @@ func (t *managedTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 
 func (t *managedTx) SendBatch(ctx context.Context, batch *pgx.Batch) (results pgx.BatchResults) {
 	err := t.use(func() error {
+		for _, one := range batch.QueuedQueries {
+			if err := t.root().beforeSavepoint(ctx, one.SQL); err != nil {
+				return err
+			}
+		}
 		results = t.inner.SendBatch(ctx, batch)
 		return nil // its errors come with its results
 	})
@@ -212,7 +228,14 @@ func (t *managedTx) LargeObjects() (objects pgx.LargeObjects) {
 // Conn is the connection, for what pgx.Tx does not offer; nil when the transaction is
 // closed. Ending the transaction on it is found out before COMMIT.
 func (t *managedTx) Conn() (conn *pgx.Conn) {
-	_ = t.use(func() error { conn = t.inner.Conn(); return nil })
+	_ = t.use(func() error {
+		// It may make savepoints that are not seen here.
+		if err := t.root().sendOutgoing(context.Background()); err != nil {
+			return err
+		}
+		conn = t.inner.Conn()
+		return nil
+	})
 	return conn
 }
 

@@ -6,8 +6,10 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncebox/oncebox/dedup"
 	"github.com/oncebox/oncebox/internal/deadline"
 	"github.com/oncebox/oncebox/store"
 )
@@ -18,12 +20,13 @@ type unit struct {
 	inner pgx.Tx
 	tx    *managedTx
 	end   *deadline.Shared // bounds COMMIT and ROLLBACK
+	store *Store
 	ended bool
 }
 
-func (u *unit) begin(inner pgx.Tx) {
+func (u *unit) begin(inner pgx.Tx, claim dedup.ClaimID) {
 	u.inner = inner
-	u.tx = &managedTx{inner: inner}
+	u.tx = &managedTx{inner: inner, outgoing: outgoing{claim: claim}}
 }
 
 // Context returns parent with the transaction in it.
@@ -42,10 +45,12 @@ func (u *unit) Commit(ctx context.Context) error {
 	}
 	defer u.release()
 	// Cancelling the caller must not reach here: an interrupted COMMIT has an unknown outcome.
-	err := u.inner.Commit(u.end.Within(ctx))
+	err := u.commit(u.end.Within(ctx))
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errNotSent):
+		return errors.Join(fmt.Errorf("commit: %w", err), u.inner.Rollback(u.end.Within(ctx)))
 	case errors.Is(err, pgx.ErrTxCommitRollback):
 		return fmt.Errorf("commit: %w", store.ErrAborted)
 	case refused(err):
@@ -54,6 +59,38 @@ func (u *unit) Commit(ctx context.Context) error {
 	}
 	return fmt.Errorf("commit: %w: %w", store.ErrUnknownOutcome, err)
 }
+
+// commit commits, with the messages that wait for it in the same trip.
+func (u *unit) commit(ctx context.Context) error {
+	waiting := u.tx.outgoing.take()
+	if len(waiting) == 0 {
+		err := u.inner.Commit(ctx)
+		if err == nil && u.tx.outgoing.sent {
+			u.store.bell.ring()
+		}
+		return err
+	}
+	var batch pgx.Batch
+	for _, one := range u.store.appendSteps(waiting) {
+		batch.Queue(one.sql, one.args...)
+	}
+	var tag pgconn.CommandTag
+	batch.Queue(`COMMIT`).Exec(func(answer pgconn.CommandTag) error { tag = answer; return nil })
+	err := u.conn.Conn().SendBatch(ctx, &batch).Close()
+	switch {
+	case err != nil && u.conn.Conn().PgConn().TxStatus() == 'E':
+		return fmt.Errorf("%w: %w", errNotSent, err) // COMMIT was not reached
+	case err != nil:
+		return err
+	case tag.String() != "COMMIT":
+		return pgx.ErrTxCommitRollback
+	}
+	u.store.bell.ring()
+	return nil
+}
+
+// errNotSent says that a statement before COMMIT failed.
+var errNotSent = errors.New("append to outbox")
 
 // committable looks at the transaction as the handler left it.
 func (u *unit) committable() error {

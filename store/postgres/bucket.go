@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncebox/oncebox/store"
+)
+
+// bucketStatements are about who publishes a bucket, and how far it is.
+type bucketStatements struct {
+	origin                                    string
+	seen, forget, renew, rejoin, take, leased string
+	save, touch, release, leave, gone, states string
+}
+
+func newBucketStatements(in func(string) string) bucketStatements {
+	return bucketStatements{
+		origin: in(readOrigin), seen: in(seeRelay), forget: in(forgetRelays), renew: in(renewLeases),
+		rejoin: in(rejoinLeases), take: in(takeBuckets), leased: in(leasedBuckets),
+		save: in(saveCursor), touch: in(touchCursor), release: in(releaseBucket), leave: in(leaveBuckets), gone: in(forgetRelay),
+		states: in(bucketStates),
+	}
+}
+
+// lockBuckets makes relays take turns when they share out buckets.
+const lockBuckets = `SELECT pg_advisory_xact_lock($1)`
+
+// readOrigin also says whether the numbers of transactions are this cluster's.
+const readOrigin = `
+SELECT origin.id::text,
+       origin.system_identifier = (SELECT system_identifier FROM pg_control_system())
+       AND NOT EXISTS (
+         SELECT FROM oncebox.outbox_bucket
+         WHERE pg_snapshot_xmax(prev) > pg_snapshot_xmax(pg_current_snapshot())
+            OR pg_snapshot_xmax(cur) > pg_snapshot_xmax(pg_current_snapshot())
+       )
+FROM oncebox.outbox_origin AS origin`
+
+const seeRelay = `
+INSERT INTO oncebox.outbox_relay (relay, alive_until)
+VALUES ($1, oncebox.clock() + make_interval(secs => $2))
+ON CONFLICT ON CONSTRAINT outbox_relay_once
+DO UPDATE SET alive_until = excluded.alive_until`
+
+const forgetRelays = `
+DELETE FROM oncebox.outbox_relay
+WHERE alive_until < oncebox.clock() - interval '1 minute'`
+
+const renewLeases = `
+UPDATE oncebox.outbox_bucket
+SET lease_until = oncebox.clock() + make_interval(secs => $2)
+WHERE owner = $1`
+
+// rejoinLeases fences off what the relay itself was doing before.
+const rejoinLeases = `
+UPDATE oncebox.outbox_bucket
+SET epoch = epoch + 1, lease_until = oncebox.clock() + make_interval(secs => $2)
+WHERE owner = $1`
+
+// relayShare is how many buckets a relay should hold: all alike, the first ones one more
+// when they don't come out even.
+const relayShare = `
+  SELECT 16 / count(*) + (count(*) FILTER (WHERE relay < $1) < 16 % count(*))::int AS buckets
+  FROM oncebox.outbox_relay
+  WHERE alive_until > oncebox.clock()`
+
+const takeBuckets = `
+WITH share AS (` + relayShare + `
+), free AS (
+  SELECT bucket
+  FROM oncebox.outbox_bucket
+  WHERE owner IS NULL OR lease_until < oncebox.clock()
+  ORDER BY bucket
+  LIMIT greatest(0, (SELECT buckets FROM share) - (SELECT count(*) FROM oncebox.outbox_bucket WHERE owner = $1))
+)
+UPDATE oncebox.outbox_bucket AS taken
+SET owner = $1, epoch = taken.epoch + 1, lease_until = oncebox.clock() + make_interval(secs => $2)
+FROM free
+WHERE taken.bucket = free.bucket`
+
+const leasedBuckets = `
+WITH share AS (` + relayShare + `
+)
+SELECT bucket, epoch, prev::text, coalesce(cur::text, ''), last_id, high_id, mark,
+       extract(epoch FROM oncebox.clock() - saved_at)::float8, share.buckets
+FROM share
+LEFT JOIN oncebox.outbox_bucket ON owner = $1
+ORDER BY bucket`
+
+// Lease renews what the relay holds and takes its share; see [store.Outbox].
+func (l *ledger) Lease(ctx context.Context, request store.LeaseRequest) (lease store.Lease, err error) {
+	if request.For < time.Second {
+		return lease, fmt.Errorf("lease buckets: For: %v is less than a second", request.For)
+	}
+	relay, length := uuidOf(request.Relay), seconds(request.For)
+	keep := l.sql.bucket.renew
+	if request.Fresh {
+		keep = l.sql.bucket.rejoin
+	}
+	ours := false
+	calls := []call{
+		{sql: l.sql.bucket.origin, each: func(scan func(...any) error) error { return scan(&lease.Origin, &ours) }},
+		{sql: lockBuckets, args: []any{l.bucketsLock()}, each: skipRow},
+		{sql: l.sql.bucket.seen, args: []any{relay, length}},
+		{sql: l.sql.bucket.forget},
+		{sql: keep, args: []any{relay, length}},
+		{sql: l.sql.bucket.take, args: []any{relay, length}},
+	}
+	for _, cursor := range request.Idle {
+		calls = append(calls, l.save(cursor))
+	}
+	calls = append(calls, call{sql: l.sql.bucket.leased, args: []any{relay}, each: func(scan func(...any) error) error {
+		return scanLeased(scan, request.Relay, &lease)
+	}})
+	if err := l.source.pipeline(ctx, calls...); err != nil {
+		return store.Lease{}, unavailable("lease buckets", err)
+	}
+	if lease.Origin == "" {
+		return store.Lease{}, errors.New("lease buckets: outbox_origin is empty")
+	}
+	if !ours {
+		return store.Lease{}, fmt.Errorf("lease buckets: %w", store.ErrRestored)
+	}
+	return lease, nil
+}
+
+func scanLeased(scan func(...any) error, relay store.RelayID, lease *store.Lease) error {
+	var (
+		bucket              *int
+		epoch, last, high   *int64
+		prev, current, mark *string
+		ago                 *float64
+	)
+	if err := scan(&bucket, &epoch, &prev, &current, &last, &high, &mark, &ago, &lease.Share); err != nil {
+		return err
+	}
+	if bucket == nil {
+		return nil // it holds none
+	}
+	lease.Buckets = append(lease.Buckets, store.LeasedBucket{
+		Cursor: store.Cursor{
+			Bucket: *bucket, Relay: relay, Epoch: *epoch, Prev: *prev, Cur: *current, Last: *last, High: *high, Mark: *mark,
+		},
+		SavedAgo: time.Duration(*ago * float64(time.Second)),
+	})
+	return nil
+}
+
+// saveCursor writes nothing when the lease is lost.
+const saveCursor = `
+UPDATE oncebox.outbox_bucket
+SET prev = $4, cur = $5, last_id = $6, high_id = $7, mark = $8,
+    saved_at = CASE WHEN $9 THEN oncebox.clock() ELSE saved_at END
+WHERE bucket = $1 AND owner = $2 AND epoch = $3
+RETURNING bucket`
+
+func (l *ledger) save(c store.Cursor) call {
+	var current any
+	if c.Cur != "" {
+		current = c.Cur
+	}
+	return call{
+		sql:  l.sql.bucket.save,
+		args: []any{c.Bucket, uuidOf(c.Relay), c.Epoch, c.Prev, current, c.Last, c.High, c.Mark, c.Settled},
+		each: skipRow,
+	}
+}
+
+// fence makes err of a call whose statement touched no row.
+func fence(write call, held *bool) call {
+	write.each = func(func(...any) error) error { *held = true; return nil }
+	return write
+}
+
+func skipRow(func(...any) error) error { return nil }
+
+// Save stores a cursor; see [store.Outbox].
+func (l *ledger) Save(ctx context.Context, cursor store.Cursor) error {
+	held := false
+	if err := l.source.pipeline(ctx, fence(l.save(cursor), &held)); err != nil {
+		return unavailable("save cursor", err)
+	}
+	if !held {
+		return fmt.Errorf("save cursor: %w", store.ErrLeaseLost)
+	}
+	return nil
+}
+
+const releaseBucket = `
+UPDATE oncebox.outbox_bucket
+SET owner = NULL, lease_until = '-infinity'
+WHERE bucket = $1 AND owner = $2 AND epoch = $3`
+
+// Release saves a cursor and gives its bucket back; see [store.Outbox].
+func (l *ledger) Release(ctx context.Context, cursor store.Cursor) error {
+	held := false
+	release := call{sql: l.sql.bucket.release, args: []any{cursor.Bucket, uuidOf(cursor.Relay), cursor.Epoch}}
+	if err := l.source.pipeline(ctx, fence(l.save(cursor), &held), release); err != nil {
+		return unavailable("release bucket", err)
+	}
+	if !held {
+		return fmt.Errorf("release bucket: %w", store.ErrLeaseLost)
+	}
+	return nil
+}
+
+const leaveBuckets = `
+UPDATE oncebox.outbox_bucket
+SET owner = NULL, lease_until = '-infinity'
+WHERE owner = $1`
+
+const forgetRelay = `DELETE FROM oncebox.outbox_relay WHERE relay = $1`
+
+// Leave gives everything back; see [store.Outbox].
+func (l *ledger) Leave(ctx context.Context, relay store.RelayID) error {
+	args := []any{uuidOf(relay)}
+	return unavailable("leave", l.source.pipeline(ctx,
+		call{sql: l.sql.bucket.leave, args: args}, call{sql: l.sql.bucket.gone, args: args}))
+}
+
+func (l *ledger) bucketsLock() int64 {
+	sum := sha256.Sum256([]byte("oncebox buckets 1\x00" + l.schema))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}

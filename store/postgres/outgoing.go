@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncebox/oncebox/dedup"
+	"github.com/oncebox/oncebox/store"
+)
+
+// outgoing are the messages that a unit of work has appended. They wait for COMMIT, which
+// takes them along, as long as no savepoint could take them back.
+type outgoing struct {
+	claim   dedup.ClaimID
+	count   int               // messages that were given a number
+	topics  map[string]string // by message id: the first topic
+	waiting []store.Message
+	steps   func([]store.Message) []step // how they are sent
+	direct  bool                         // send at once
+	sent    bool                         // something was
+	closed  bool
+}
+
+// add gives the messages their ids and returns those that are new.
+func (o *outgoing) add(messages []store.Message) (added []store.Message) {
+	for _, one := range messages {
+		if one.ID == "" {
+			one.ID = dedup.NewMessageID(o.claim, o.count)
+			o.count++
+		}
+		if first, known := o.topics[one.ID]; known && first != one.Topic {
+			one.ID = dedup.CopyMessageID(one.ID, one.Topic)
+		}
+		if _, known := o.topics[one.ID]; known {
+			continue
+		}
+		if o.topics == nil {
+			o.topics = make(map[string]string)
+		}
+		o.topics[one.ID] = one.Topic
+		added = append(added, one)
+	}
+	return added
+}
+
+func (o *outgoing) take() []store.Message {
+	waiting := o.waiting
+	o.waiting, o.sent = nil, o.sent || len(waiting) > 0
+	return waiting
+}
+
+// close reports whether something was sent.
+func (o *outgoing) close() bool {
+	o.closed = true
+	return o.sent
+}
+
+// append is called with messages that were looked at.
+func (t *managedTx) append(ctx context.Context, l *ledger, messages []store.Message) error {
+	root := t.root()
+	return root.use(func() error {
+		added := root.outgoing.add(messages)
+		if !root.outgoing.direct {
+			root.outgoing.waiting = append(root.outgoing.waiting, added...)
+			root.outgoing.steps = l.appendSteps
+			return nil
+		}
+		root.outgoing.sent = root.outgoing.sent || len(added) > 0
+		return sendSteps(ctx, root.inner, l.appendSteps(added))
+	})
+}
+
+// sendOutgoing sends what waits now, and all that comes later at once. Its caller holds the
+// mutex.
+func (t *managedTx) sendOutgoing(ctx context.Context) error {
+	t.outgoing.direct = true
+	waiting := t.outgoing.take()
+	if len(waiting) == 0 {
+		return nil
+	}
+	return sendSteps(ctx, t.inner, t.outgoing.steps(waiting))
+}
+
+// beforeSavepoint sends what waits if sql makes a savepoint. Its caller holds the mutex.
+func (t *managedTx) beforeSavepoint(ctx context.Context, sql string) error {
+	const word = "SAVEPOINT"
+	sql = strings.TrimSpace(sql)
+	if len(sql) < len(word) || !strings.EqualFold(sql[:len(word)], word) {
+		return nil
+	}
+	return t.sendOutgoing(ctx)
+}
+
+// sendSteps sends steps in one trip.
+func sendSteps(ctx context.Context, tx pgx.Tx, steps []step) error {
+	var batch pgx.Batch
+	for _, one := range steps {
+		batch.Queue(one.sql, one.args...)
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}
