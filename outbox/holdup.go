@@ -144,7 +144,7 @@ func (w *worker) settle(ctx context.Context, due []store.Parked, results []error
 		}
 		outcomes = append(outcomes, o)
 	}
-	after := w.marked(w.cursor)
+	after := w.life.marked(w.cursor)
 	if err := w.life.store.Settle(ctx, after, outcomes); err != nil {
 		return err
 	}

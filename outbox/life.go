@@ -138,7 +138,7 @@ func (l *life) renew(ctx, working context.Context, fresh bool) error {
 	request := store.LeaseRequest{Relay: l.id, For: l.config.LeaseFor, Fresh: fresh}
 	for bucket, cursor := range l.idle {
 		if one := l.buckets[bucket]; one != nil && cursor.Settled && cursor != one.saved {
-			cursor.Mark = l.mark(bucket)
+			cursor = l.marked(cursor)
 			one.saved, l.idle[bucket] = cursor, cursor
 			request.Idle = append(request.Idle, cursor)
 		}
@@ -223,11 +223,16 @@ func (l *life) work(ctx context.Context, one *worker) {
 	}
 }
 
-func (l *life) mark(bucket int) string {
-	if sink, ok := l.sink.(Resumer); ok {
-		return sink.Mark(bucket)
+// marked is the cursor with the sink's mark, which must not pass what a former owner has left.
+func (l *life) marked(cursor store.Cursor) store.Cursor {
+	sink, ok := l.sink.(Resumer)
+	if !ok {
+		return cursor
 	}
-	return ""
+	if mark, settled := sink.Mark(cursor.Bucket, cursor.Settled); settled {
+		cursor.Mark, cursor.Settled = mark, true
+	}
+	return cursor
 }
 
 // tidy notes ticks and empties slots.

@@ -171,7 +171,7 @@ func (w *worker) drain(ctx context.Context, page *store.Page) error {
 			return err
 		}
 		failpoint.Hit(failpoint.RelayPublished)
-		w.cursor = w.marked(after)
+		w.cursor = w.life.marked(after)
 		if page, err = w.saveAndRead(ctx, parked); page == nil || err != nil {
 			return err
 		}
@@ -206,14 +206,6 @@ func (w *worker) saveAndRead(ctx context.Context, parked []store.Parked) (*store
 	}
 	page, err := st.SaveAndRead(ctx, w.cursor, w.life.limit())
 	return &page, err
-}
-
-// marked is the cursor with the sink's mark, which must not pass what a former owner has left.
-func (w *worker) marked(cursor store.Cursor) store.Cursor {
-	if cursor.Settled {
-		cursor.Mark = w.life.mark(w.bucket)
-	}
-	return cursor
 }
 
 // jump moves the cursor to a position that the sink has kept.

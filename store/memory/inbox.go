@@ -34,7 +34,7 @@ func (s *Store) Begin(ctx context.Context, asked store.Claim) (store.Unit, *stor
 func (s *Store) take(asked store.Claim, failed bool) (*unit, *store.Held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tx := &Tx{store: s, puts: make(map[string]string)}
+	tx := &Tx{store: s, puts: make(map[string]string), ids: store.MessageIDs{Claim: asked.ID}}
 	if found, taken := s.claims[asked.ID]; taken {
 		return &unit{tx: tx}, &store.Held{Record: found.record, Now: time.Now()}
 	}

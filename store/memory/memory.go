@@ -1,4 +1,4 @@
-// Package memory keeps claims in memory, for tests and examples. It keeps the contract of
+// Package memory keeps claims and an outbox in memory, for tests and examples. It keeps the contract of
 // package store except that everything is gone when the process ends; nothing outside the
 // process knows of its claims.
 package memory
@@ -14,7 +14,8 @@ import (
 	"github.com/oncebox/oncebox/store"
 )
 
-// Store keeps claims in memory. It implements [store.Inbox] and [store.DeadLetters]. Its
+// Store keeps claims in memory. It implements [store.Inbox], [store.DeadLetters],
+// [store.Outbox] and [store.Operator]. Its
 // clock is the process's. It is safe for concurrent use.
 type Store struct {
 	mu       sync.Mutex
@@ -22,11 +23,14 @@ type Store struct {
 	attempts map[dedup.ClaimID]int
 	letters  map[[16]byte]*store.StoredLetter
 	values   map[string]string
+	outbox   *outbox
 }
 
 var (
 	_ store.Inbox       = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
+	_ store.Outbox      = (*Store)(nil)
+	_ store.Operator    = (*Store)(nil)
 )
 
 // claim is a claim that is held, or in flight as long as done is open.
@@ -42,6 +46,7 @@ func New() *Store {
 		attempts: make(map[dedup.ClaimID]int),
 		letters:  make(map[[16]byte]*store.StoredLetter),
 		values:   make(map[string]string),
+		outbox:   newOutbox(),
 	}
 }
 

@@ -13,7 +13,7 @@ func TestStore_KeepsTheContract(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		st := memory.New()
 		return storetest.Backend{
-			Inbox: st, Letters: st,
+			Inbox: st, Letters: st, Outbox: st, Operator: st,
 			Write: func(ctx context.Context, value string) error {
 				tx, err := memory.TxFrom(ctx)
 				if err != nil {

@@ -27,6 +27,8 @@ type Tx struct {
 
 	mu      sync.Mutex // guards the rest
 	puts    map[string]string
+	ids     store.MessageIDs
+	sent    []store.Message
 	aborted bool
 	closed  bool
 }
@@ -53,12 +55,12 @@ func (t *Tx) Abort() error {
 	return nil
 }
 
-// end closes the transaction and returns what was put in it.
-func (t *Tx) end() (puts map[string]string, aborted bool) {
+// end closes the transaction and returns what was put in it and sent.
+func (t *Tx) end() (puts map[string]string, sent []store.Message, aborted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	return t.puts, t.aborted
+	return t.puts, t.sent, t.aborted
 }
 
 // unit is a unit of work. Its claim is nil when it holds none.
@@ -79,7 +81,7 @@ func (u *unit) Commit(ctx context.Context) error {
 	if u.ended {
 		return store.ErrTxClosed
 	}
-	puts, aborted := u.tx.end()
+	puts, sent, aborted := u.tx.end()
 	if aborted {
 		_ = u.Rollback(ctx) // can't fail
 		return fmt.Errorf("commit: %w", store.ErrAborted)
@@ -89,6 +91,7 @@ func (u *unit) Commit(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.Copy(s.values, puts)
+	s.outbox.commit(sent)
 	if u.claim != nil {
 		u.claim.record = settled(u.claim.record, dedup.Completed)
 		close(u.claim.done)

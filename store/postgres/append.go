@@ -154,7 +154,7 @@ func (s *SQLStore) Append(ctx context.Context, messages ...store.Message) error 
 	if tx.outgoing.closed {
 		return store.ErrTxClosed
 	}
-	added := tx.outgoing.add(messages)
+	added := tx.outgoing.ids.Assign(messages)
 	tx.outgoing.sent = tx.outgoing.sent || len(added) > 0
 	return s.appendNow(ctx, tx.Tx, added)
 }

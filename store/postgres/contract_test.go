@@ -82,7 +82,7 @@ func TestStore_KeepsTheContract(t *testing.T) {
 		db := setup(t)
 		st := open(t, db)
 		return storetest.Backend{
-			Inbox: st, Letters: st,
+			Inbox: st, Letters: st, Outbox: st, Operator: st,
 			Read:  func(ctx context.Context) ([]string, error) { return effects(ctx, db) },
 			Write: func(ctx context.Context, value string) error { return write(ctx, db, value) },
 			Abort: func(ctx context.Context) error {
@@ -102,7 +102,7 @@ func TestSQLStore_KeepsTheContract(t *testing.T) {
 		db := setup(t)
 		st := openSQL(t, db)
 		return storetest.Backend{
-			Inbox: st, Letters: st,
+			Inbox: st, Letters: st, Outbox: st, Operator: st,
 			Read:  func(ctx context.Context) ([]string, error) { return effects(ctx, db) },
 			Write: func(ctx context.Context, value string) error { return writeSQL(ctx, db, value) },
 			Abort: func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func TestSQLStore_KeepsTheContract(t *testing.T) {
 // A schema may be named like what stands for something else in the statements.
 func TestStore_SchemaMayHaveAnyName(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{`inbox_ring`, `oncebox.`, `asked.claim_id`, `held_claim`, `$1 "x"`} {
+	for _, name := range []string{`inbox_ring`, `outbox_slot`, `oncebox.`, `asked.claim_id`, `held_claim`, `$1 "x"`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.Open(t)
@@ -142,6 +142,10 @@ func TestStore_SchemaMayHaveAnyName(t *testing.T) {
 			replay(t, st, dedup.Key{ID: "1"})
 			replay(t, st, dedup.Key{ID: "2", At: time.Now()})
 			replay(t, st, dedup.Key{ID: "3", At: time.Now().Add(-40 * 24 * time.Hour)})
+			_, err = st.Tidy(t.Context())
+			require.NoError(t, err)
+			_, err = st.State(t.Context())
+			require.NoError(t, err)
 		})
 	}
 }

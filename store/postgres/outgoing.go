@@ -6,43 +6,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncebox/oncebox/dedup"
 	"github.com/oncebox/oncebox/store"
 )
 
 // outgoing are the messages that a unit of work has appended. They wait for COMMIT, which
 // takes them along, as long as no savepoint could take them back.
 type outgoing struct {
-	claim   dedup.ClaimID
-	count   int               // messages that were given a number
-	topics  map[string]string // by message id: the first topic
+	ids     store.MessageIDs
 	waiting []store.Message
 	steps   func([]store.Message) []step // how they are sent
 	direct  bool                         // send at once
 	sent    bool                         // something was
 	closed  bool
-}
-
-// add gives the messages their ids and returns those that are new.
-func (o *outgoing) add(messages []store.Message) (added []store.Message) {
-	for _, one := range messages {
-		if one.ID == "" {
-			one.ID = dedup.NewMessageID(o.claim, o.count)
-			o.count++
-		}
-		if first, known := o.topics[one.ID]; known && first != one.Topic {
-			one.ID = dedup.CopyMessageID(one.ID, one.Topic)
-		}
-		if _, known := o.topics[one.ID]; known {
-			continue
-		}
-		if o.topics == nil {
-			o.topics = make(map[string]string)
-		}
-		o.topics[one.ID] = one.Topic
-		added = append(added, one)
-	}
-	return added
 }
 
 func (o *outgoing) take() []store.Message {
@@ -61,7 +36,7 @@ func (o *outgoing) close() bool {
 func (t *managedTx) append(ctx context.Context, l *ledger, messages []store.Message) error {
 	root := t.root()
 	return root.use(func() error {
-		added := root.outgoing.add(messages)
+		added := root.outgoing.ids.Assign(messages)
 		if !root.outgoing.direct {
 			root.outgoing.waiting = append(root.outgoing.waiting, added...)
 			root.outgoing.steps = l.appendSteps

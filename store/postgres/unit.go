@@ -26,7 +26,7 @@ type unit struct {
 
 func (u *unit) begin(inner pgx.Tx, claim dedup.ClaimID) {
 	u.inner = inner
-	u.tx = &managedTx{inner: inner, outgoing: outgoing{claim: claim}}
+	u.tx = &managedTx{inner: inner, outgoing: outgoing{ids: store.MessageIDs{Claim: claim}}}
 }
 
 // Context returns parent with the transaction in it.

@@ -24,6 +24,9 @@ type Backend struct {
 	// Inbox and Letters are the store.
 	Inbox   store.Inbox
 	Letters store.DeadLetters
+	// Outbox and Operator are the store too.
+	Outbox   store.Outbox
+	Operator store.Operator
 	// Write makes a business write in the transaction that ctx carries.
 	Write func(ctx context.Context, value string) error
 	// Read returns all committed business writes, in any order.
@@ -39,6 +42,11 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("Committing", func(t *testing.T) { t.Parallel(); committing(t, open) })
 	t.Run("Failing", func(t *testing.T) { t.Parallel(); failing(t, open) })
 	t.Run("DeadLetters", func(t *testing.T) { t.Parallel(); deadLetters(t, open) })
+	t.Run("Appending", func(t *testing.T) { t.Parallel(); appending(t, open) })
+	t.Run("Windows", func(t *testing.T) { t.Parallel(); windows(t, open) })
+	t.Run("Leases", func(t *testing.T) { t.Parallel(); leases(t, open) })
+	t.Run("Parking", func(t *testing.T) { t.Parallel(); parking(t, open) })
+	t.Run("Operators", func(t *testing.T) { t.Parallel(); operators(t, open) })
 	t.Run("Histories", func(t *testing.T) { t.Parallel(); Histories(t, open) })
 }
 

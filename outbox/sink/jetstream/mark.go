@@ -1,9 +1,27 @@
 package jetstream
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+	"time"
+)
 
-// mark is by stream a sequence up to which a bucket's cursor knows what it has published.
-type mark map[string]uint64
+// mark is what a bucket's cursor knows of the streams.
+type mark struct {
+	// Streams has for each stream a sequence: whatever the bucket has published to it and not
+	// saved comes later.
+	Streams map[string]uint64 `json:"streams"`
+	// Since is a time after which that holds for streams that are not named; zero when it is
+	// when the cursor was saved. Unix seconds.
+	Since int64 `json:"since,omitempty"`
+}
+
+func parseMark(text string) (m mark) {
+	if json.Unmarshal([]byte(text), &m) != nil {
+		return mark{} // another sink's
+	}
+	return m
+}
 
 // note records that a message was stored.
 func (s *Sink) note(stream string, sequence uint64) {
@@ -13,22 +31,26 @@ func (s *Sink) note(stream string, sequence uint64) {
 }
 
 // Mark is what the bucket's cursor is saved with: all that the bucket has published is
-// confirmed when it is asked for, so none of it comes after the highest sequence that this
-// process has seen; see [outbox.Resumer].
-func (s *Sink) Mark(int) string {
+// confirmed when it is asked for, so what follows has higher sequences than any that this
+// process was given; see [outbox.Resumer].
+func (s *Sink) Mark(bucket int, passed bool) (text string, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.latest) == 0 {
-		return ""
+	m := mark{Streams: maps.Clone(s.latest)}
+	if from := s.taken[bucket]; from != nil && !passed {
+		if !from.settled() {
+			return "", false
+		}
+		m.Since = from.since().Unix()
 	}
-	encoded, _ := json.Marshal(s.latest) // can't fail
-	return string(encoded)
+	encoded, _ := json.Marshal(m) // can't fail
+	return string(encoded), true
 }
 
-func parseMark(text string) mark {
-	found := make(mark)
-	if json.Unmarshal([]byte(text), &found) != nil {
-		return make(mark) // another sink's
+// since is a time after which the former owner's unsaved messages were published.
+func (t *takeover) since() time.Time {
+	if t.mark.Since > 0 {
+		return time.Unix(t.mark.Since, 0)
 	}
-	return found
+	return t.at.Add(-t.SavedAgo)
 }

@@ -46,7 +46,7 @@ type Sink struct {
 
 	mu      sync.Mutex        // guards the rest
 	streams map[string]string // by subject
-	latest  mark              // the highest sequences that this process was given
+	latest  map[string]uint64 // by stream, the highest sequence that this process was given
 	taken   map[int]*takeover // by bucket
 }
 
@@ -70,18 +70,17 @@ func New(js jetstream.JetStream, config Config) (*Sink, error) {
 		config.Subject = func(topic string) string { return topic }
 	}
 	return &Sink{
-		js: js, config: config, streams: make(map[string]string), latest: make(mark), taken: make(map[int]*takeover),
+		js: js, config: config, streams: make(map[string]string), latest: make(map[string]uint64), taken: make(map[int]*takeover),
 	}, nil
 }
 
 // Publish sends a page; see [outbox.Sink].
 func (s *Sink) Publish(ctx context.Context, page outbox.Page) []error {
-	sent, err := s.sentBefore(ctx, page)
-	if err != nil {
+	if err := s.lookBack(ctx, page); err != nil {
 		return slices.Repeat([]error{err}, len(page.Messages))
 	}
 	return outbox.PublishChains(page.Messages, s.config.InFlight, func(one store.Outgoing) error {
-		if sent[one.ID] {
+		if s.wasSent(page.Bucket, one.ID) {
 			return nil
 		}
 		return s.send(ctx, page, one)

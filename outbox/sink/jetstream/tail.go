@@ -2,7 +2,9 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -18,10 +20,20 @@ const clockSkew = 5 * time.Minute
 // takeover is a bucket that this process has taken over.
 type takeover struct {
 	outbox.Takeover
-	mark    mark
-	at      time.Time
-	checked map[string]bool // streams whose tail is read
-	sent    map[string]bool // ids that the former owner has published, and perhaps not saved
+	mark mark
+	at   time.Time
+	read map[string]bool // by stream: its tail was read, or false when the server knows it all
+	sent map[string]bool // ids that the former owner has published, and perhaps not saved
+}
+
+// settled reports that all that the former owner has published is known, and behind.
+func (t *takeover) settled() bool {
+	for _, read := range t.read {
+		if !read {
+			return false
+		}
+	}
+	return len(t.read) > 0 && len(t.sent) == 0
 }
 
 // Resume makes the bucket's next page look at what its former owner has published; see
@@ -31,37 +43,59 @@ func (s *Sink) Resume(_ context.Context, from outbox.Takeover) (position string,
 	defer s.mu.Unlock()
 	s.taken[from.Bucket] = &takeover{
 		Takeover: from, mark: parseMark(from.Mark), at: time.Now(),
-		checked: make(map[string]bool), sent: make(map[string]bool),
+		read: make(map[string]bool), sent: make(map[string]bool),
 	}
 	return "", nil
 }
 
-// sentBefore are ids of the page that a former owner of its bucket may have published.
-func (s *Sink) sentBefore(ctx context.Context, page outbox.Page) (map[string]bool, error) {
+// lookBack reads the tails of the streams that the bucket has published to, and of those
+// that the page goes to, once after a take-over.
+func (s *Sink) lookBack(ctx context.Context, page outbox.Page) error {
 	s.mu.Lock()
 	taken := s.taken[page.Bucket]
 	s.mu.Unlock()
 	if taken == nil {
-		return nil, nil
+		return nil
 	}
-	// Invariant: a bucket has one page at a time, so nobody else uses what it has taken.
+	streams := make(map[string]bool)
+	for name := range taken.mark.Streams {
+		streams[name] = true
+	}
 	for _, one := range page.Messages {
-		stream, err := s.streamOf(ctx, s.config.Subject(one.Topic))
+		name, err := s.streamOf(ctx, s.config.Subject(one.Topic))
 		if err != nil {
-			return nil, fmt.Errorf("%w: look for stream: %w", outbox.ErrOutage, err)
+			return fmt.Errorf("%w: look for stream: %w", outbox.ErrOutage, err)
 		}
-		if stream == "" || taken.checked[stream] {
+		streams[name] = true
+	}
+	delete(streams, "")
+	for name := range streams {
+		// Invariant: a bucket has one page at a time, so nobody else changes what it has read.
+		if _, done := taken.read[name]; done {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		err = s.readTail(ctx, stream, taken)
-		cancel()
+		read, sent, err := s.readTail(ctx, name, taken)
 		if err != nil {
-			return nil, fmt.Errorf("%w: read tail of stream: %w", outbox.ErrOutage, err)
+			return fmt.Errorf("%w: read tail of stream: %w", outbox.ErrOutage, err)
 		}
-		taken.checked[stream] = true
+		s.mu.Lock()
+		taken.read[name] = read
+		maps.Copy(taken.sent, sent)
+		s.mu.Unlock()
 	}
-	return taken.sent, nil
+	return nil
+}
+
+// wasSent reports whether a former owner has published the message.
+func (s *Sink) wasSent(bucket int, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.taken[bucket]
+	if taken == nil || !taken.sent[id] {
+		return false
+	}
+	delete(taken.sent, id)
+	return true
 }
 
 // streamOf returns the stream of a subject; empty when there is none.
@@ -76,7 +110,7 @@ func (s *Sink) streamOf(ctx context.Context, subject string) (string, error) {
 	defer cancel()
 	name, err := s.js.StreamNameBySubject(ctx, subject)
 	switch {
-	case err == jetstream.ErrStreamNotFound:
+	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return "", nil // publishing will say so
 	case err != nil:
 		return "", err
@@ -87,58 +121,73 @@ func (s *Sink) streamOf(ctx context.Context, subject string) (string, error) {
 	return name, nil
 }
 
-// readTail collects the ids of the bucket's messages behind its mark, unless the server
-// still knows them all.
-func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) error {
+// tailTimeout bounds the reading of a tail.
+const tailTimeout = 2 * time.Minute
+
+// readTail collects the ids of the bucket's messages behind its mark. It is not needed while
+// the server still knows them all; read is false then.
+func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) (read bool, sent map[string]bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tailTimeout)
+	defer cancel()
 	stream, err := s.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return true, nil, nil // it was deleted
+	}
 	if err != nil {
-		return err
+		return false, nil, err
 	}
-	info := stream.CachedInfo()
-	ago := taken.SavedAgo + time.Since(taken.at)
-	if ago < info.Config.Duplicates*3/4 {
-		return nil
-	}
+	state := stream.CachedInfo()
 	config := jetstream.OrderedConsumerConfig{HeadersOnly: true, DeliverPolicy: jetstream.DeliverByStartSequencePolicy}
-	if last, marked := taken.mark[name]; marked {
+	began := taken.at.Add(-taken.SavedAgo)
+	last, marked := taken.mark.Streams[name]
+	if marked {
 		config.OptStartSeq = last + 1
 	} else {
-		since := time.Now().Add(-ago - clockSkew)
+		began = taken.since()
+		since := began.Add(-clockSkew)
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	}
-	if info.State.Msgs == 0 || config.OptStartSeq > info.State.LastSeq {
-		return nil
+	if time.Since(began) < state.Config.Duplicates*3/4 {
+		return false, nil, nil
 	}
-	reader, err := stream.OrderedConsumer(ctx, config)
+	if state.State.Msgs == 0 || config.OptStartSeq > state.State.LastSeq {
+		return true, nil, nil
+	}
+	sent, err = s.collect(ctx, stream, config, state.State.LastSeq, origin(taken.Origin, taken.Bucket))
+	return err == nil, sent, err
+}
+
+// collect reads a stream up to a sequence, and returns the ids of one origin's messages.
+func (s *Sink) collect(ctx context.Context, stream jetstream.Stream, from jetstream.OrderedConsumerConfig, to uint64, origin string) (map[string]bool, error) {
+	reader, err := stream.OrderedConsumer(ctx, from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	started, err := reader.Info(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	wanted := origin(taken.Origin, taken.Bucket)
-	messages, err := reader.Messages(jetstream.PullMaxMessages(1000))
+	messages, err := reader.Messages(jetstream.PullMaxMessages(5000))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer messages.Stop()
+	sent := make(map[string]bool)
 	for left := started.NumPending + started.Delivered.Consumer; left > 0; {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		at, err := msg.Metadata()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if headers := msg.Headers(); headers.Get(HeaderOutbox) == wanted {
-			taken.sent[headers.Get(natsgo.MsgIdHdr)] = true
+		if headers := msg.Headers(); headers.Get(HeaderOutbox) == origin {
+			sent[headers.Get(natsgo.MsgIdHdr)] = true
 		}
-		left = at.NumPending
-		if at.Sequence.Stream >= info.State.LastSeq {
+		if left = at.NumPending; at.Sequence.Stream >= to {
 			break
 		}
 	}
-	return nil
+	return sent, nil
 }
