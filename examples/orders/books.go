@@ -22,6 +22,9 @@ type books struct {
 	// Cents and DueCents are what is on the accounts, and what should be.
 	Cents    int64 `json:"cents"`
 	DueCents int64 `json:"due_cents"`
+	// RelaysKilled and Published are about the events that tell of the invoices.
+	RelaysKilled int64     `json:"relays_killed"`
+	Published    published `json:"published"`
 }
 
 const readBooks = `
@@ -41,7 +44,7 @@ func doBooks(ctx context.Context, conn *pgx.Conn, crew *crew, deliveries uint64)
 	s := crew.assignment.Settings
 	b := books{
 		Consumer: crew.assignment.Column, Messages: s.Messages, Deliveries: deliveries,
-		Blocked: crew.blocked.Load(), Kills: crew.kills.Load(),
+		Blocked: crew.blocked.Load(), Kills: crew.kills.Load(), RelaysKilled: crew.relayKills.Load(),
 	}
 	for number := range s.Messages {
 		b.DueCents += makeOrder(s, number).Cents
@@ -58,9 +61,11 @@ func doBooks(ctx context.Context, conn *pgx.Conn, crew *crew, deliveries uint64)
 
 // balance says what is wrong with the books.
 func (b books) balance() error {
-	if b.Lost == 0 && b.Doubled == 0 && b.Effects == b.Messages && b.Balanced && b.Cents == b.DueCents {
+	if b.Lost == 0 && b.Doubled == 0 && b.Effects == b.Messages && b.Balanced && b.Cents == b.DueCents &&
+		b.Published == (published{Events: b.Effects}) {
 		return nil
 	}
-	return fmt.Errorf("the books of %s don't balance: %d lost, %d doubled, %d effects for %d orders, %d cents where %d are due, accounts agree with invoices: %v",
-		b.Consumer, b.Lost, b.Doubled, b.Effects, b.Messages, b.Cents, b.DueCents, b.Balanced)
+	return fmt.Errorf("the books of %s don't balance: %d lost, %d doubled, %d effects for %d orders, %d cents where %d are due, accounts agree with invoices: %v; %d events, %d lost, %d doubled, %d reordered",
+		b.Consumer, b.Lost, b.Doubled, b.Effects, b.Messages, b.Cents, b.DueCents, b.Balanced,
+		b.Published.Events, b.Published.Lost, b.Published.Doubled, b.Published.Reordered)
 }

@@ -13,26 +13,42 @@ import (
 	"time"
 )
 
-// crew is the worker processes of a column.
+// crew is the worker and relay processes of a column.
 type crew struct {
 	assignment assignment
 	blocked    atomic.Int64
-	kills      atomic.Int64
+	kills      atomic.Int64 // of workers
+	relayKills atomic.Int64
 	readers    sync.WaitGroup
 }
 
-// run keeps the workers going, and kills one of them every now and then, until ctx ends;
+// roles are what each process of the crew does: workers, and then relays where there is an
+// outbox.
+func (c *crew) roles() (roles []string) {
+	for range c.assignment.Settings.Workers {
+		roles = append(roles, workerArgument)
+	}
+	if c.assignment.Column == columnOncebox {
+		for range c.assignment.Settings.Relays {
+			roles = append(roles, relayArgument)
+		}
+	}
+	return roles
+}
+
+// run keeps the processes going, and kills one of them every now and then, until ctx ends;
 // then it ends them all and waits.
 func (c *crew) run(ctx context.Context) error {
-	workers := make([]*exec.Cmd, c.assignment.Settings.Workers)
+	roles := c.roles()
+	processes := make([]*exec.Cmd, len(roles))
 	defer func() {
-		for _, worker := range workers {
-			end(worker)
+		for _, one := range processes {
+			end(one)
 		}
 		c.readers.Wait()
 	}()
-	for i := range workers {
-		if err := c.start(&workers[i]); err != nil {
+	for i := range processes {
+		if err := c.start(&processes[i], roles[i]); err != nil {
 			return err
 		}
 	}
@@ -48,37 +64,41 @@ func (c *crew) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			victim := random.IntN(len(workers))
-			end(workers[victim])
-			c.kills.Add(1)
-			if err := c.start(&workers[victim]); err != nil {
+			victim := random.IntN(len(processes))
+			end(processes[victim])
+			if roles[victim] == relayArgument {
+				c.relayKills.Add(1)
+			} else {
+				c.kills.Add(1)
+			}
+			if err := c.start(&processes[victim], roles[victim]); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// start runs this program as a worker, and counts what it says.
-func (c *crew) start(worker **exec.Cmd) error {
+// start runs this program in a role, and counts what it says.
+func (c *crew) start(process **exec.Cmd, role string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("start worker: %w", err)
+		return fmt.Errorf("start process: %w", err)
 	}
 	told, err := json.Marshal(c.assignment)
 	if err != nil {
-		return fmt.Errorf("start worker: %w", err)
+		return fmt.Errorf("start process: %w", err)
 	}
-	command := exec.Command(self, workerArgument)
+	command := exec.Command(self, role)
 	command.Env = append(os.Environ(), workerVariable+"="+string(told))
 	command.Stderr = os.Stderr
 	said, err := command.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("start worker: %w", err)
+		return fmt.Errorf("start process: %w", err)
 	}
 	if err := command.Start(); err != nil {
-		return fmt.Errorf("start worker: %w", err)
+		return fmt.Errorf("start process: %w", err)
 	}
-	*worker = command
+	*process = command
 	c.readers.Go(func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
 			if lines.Text() == saidBlocked {
@@ -89,10 +109,10 @@ func (c *crew) start(worker **exec.Cmd) error {
 	return nil
 }
 
-// end kills a worker as a power cut would: nothing deferred runs in it.
-func end(worker *exec.Cmd) {
-	if worker != nil && worker.Process != nil {
-		_ = worker.Process.Kill()
-		_ = worker.Wait()
+// end kills a process as a power cut would: nothing deferred runs in it.
+func end(process *exec.Cmd) {
+	if process != nil && process.Process != nil {
+		_ = process.Process.Kill()
+		_ = process.Wait()
 	}
 }

@@ -53,12 +53,32 @@ func runColumn(ctx context.Context, at servers, s settings, column string) (_ bo
 		return books{}, err
 	}
 
-	crew := &crew{assignment: assignment{Column: column, Schema: name, Stream: name, Servers: at, Settings: s}}
-	deliveries, err := consume(ctx, crew, stream, column)
+	topic := name + ".invoices.issued"
+	events, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name + "_events", Subjects: []string{topic}, Storage: jetstream.MemoryStorage})
+	if err != nil {
+		return books{}, fmt.Errorf("create stream: %w", err)
+	}
+	defer func() { err = errors.Join(err, js.DeleteStream(context.WithoutCancel(ctx), name+"_events")) }()
+
+	crew := &crew{assignment: assignment{Column: column, Schema: name, Stream: name, Events: topic, Servers: at, Settings: s}}
+	var deliveries uint64
+	err = crew.whileRunning(ctx, func(ctx context.Context) (err error) {
+		if deliveries, err = watch(ctx, stream, newProgress(column)); err != nil {
+			return err
+		}
+		if column != columnOncebox {
+			return nil // they publish before they ack
+		}
+		return awaitEvents(ctx, conn, events, name)
+	})
 	if err != nil {
 		return books{}, err
 	}
-	return doBooks(ctx, conn, crew, deliveries)
+	b, err := doBooks(ctx, conn, crew, deliveries)
+	if err == nil {
+		b.Published, err = readBack(ctx, conn, events, name)
+	}
+	return b, err
 }
 
 // prepare makes the column's tables, and oncebox's beside them.
@@ -69,15 +89,14 @@ func prepare(ctx context.Context, conn *pgx.Conn, name string) error {
 	return migrations.Up(ctx, conn, migrations.Options{Schema: name})
 }
 
-// consume runs the crew until every message is acked, and returns how many deliveries that
-// took.
-func consume(ctx context.Context, crew *crew, stream jetstream.Stream, column string) (deliveries uint64, err error) {
+// whileRunning keeps the crew going until wait returns.
+func (c *crew) whileRunning(ctx context.Context, wait func(context.Context) error) error {
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- crew.run(working) }()
-	deliveries, err = watch(ctx, stream, newProgress(column))
+	go func() { ended <- c.run(working) }()
+	err := wait(ctx)
 	stop()
-	return deliveries, errors.Join(err, <-ended)
+	return errors.Join(err, <-ended)
 }
 
 // watch waits until the durable has seen every message acked.

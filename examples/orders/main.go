@@ -16,6 +16,7 @@ type settings struct {
 	Messages   int
 	Duplicates float64
 	Workers    int
+	Relays     int
 	KillEvery  time.Duration
 	Seed       uint64
 }
@@ -34,14 +35,20 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == workerArgument {
-		return work(ctx)
+	if len(args) > 0 {
+		switch args[0] {
+		case workerArgument:
+			return work(ctx)
+		case relayArgument:
+			return relay(ctx)
+		}
 	}
 	var s settings
 	flags := flag.NewFlagSet("orders", flag.ContinueOnError)
 	flags.IntVar(&s.Messages, "messages", 1000, "orders to publish")
 	flags.Float64Var(&s.Duplicates, "duplicates", 0.2, "share of orders that the producer publishes twice, from 0 to 1")
 	flags.IntVar(&s.Workers, "workers", 4, "worker processes")
+	flags.IntVar(&s.Relays, "relays", 2, "relay processes, in the column of oncebox")
 	flags.DurationVar(&s.KillEvery, "kill-every", 300*time.Millisecond, "time between two kills; 0 kills nobody")
 	flags.Uint64Var(&s.Seed, "seed", 1, "decides which order suffers what")
 	asJSON := flags.Bool("json", false, "print the books as JSON")
@@ -78,6 +85,8 @@ func (s settings) validate() error {
 		return fmt.Errorf("--duplicates: %v is not from 0 to 1", s.Duplicates)
 	case s.Workers < 1:
 		return fmt.Errorf("--workers: %d is less than 1", s.Workers)
+	case s.Relays < 1:
+		return fmt.Errorf("--relays: %d is less than 1", s.Relays)
 	case s.KillEvery < 0:
 		return fmt.Errorf("--kill-every: %v is negative", s.KillEvery)
 	}

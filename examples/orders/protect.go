@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncebox/oncebox/consumer"
+	"github.com/oncebox/oncebox/outbox"
 	"github.com/oncebox/oncebox/store/postgres"
 )
 
@@ -23,25 +24,38 @@ const (
 	columnOncebox      = "oncebox"
 )
 
-// protect returns the handler and the middleware of a column.
-func protect(column string, pool *pgxpool.Pool, b biller) (message.NoPublishHandlerFunc, message.HandlerMiddleware, error) {
-	switch column {
-	case columnPlain:
-		return ownTransaction(pool, b), func(next message.HandlerFunc) message.HandlerFunc { return next }, nil
-	case columnDeduplicator:
-		deduplicator, err := rememberOrders()
-		return ownTransaction(pool, b), deduplicator, err
-	case columnOncebox:
-		billing, err := claimOrders(pool, b.schema)
-		return claimedTransaction(b), billing, err
-	}
-	return nil, nil, fmt.Errorf("there is no column %q", column)
+// protection is what makes a column: where the handler has its transaction from, what is
+// around it, and what becomes of the events that it returns.
+type protection struct {
+	handle    message.HandlerFunc
+	around    message.HandlerMiddleware
+	publisher message.Publisher
 }
 
-// ownTransaction is the handler as one writes it first.
-func ownTransaction(pool *pgxpool.Pool, b biller) message.NoPublishHandlerFunc {
-	return func(msg *message.Message) error {
-		return pgx.BeginFunc(msg.Context(), pool, func(tx pgx.Tx) error { return b.bill(msg.Context(), tx, msg) })
+// protect returns the protection of a column. direct publishes to the broker at once.
+func protect(column string, pool *pgxpool.Pool, b biller, direct message.Publisher) (protection, error) {
+	switch column {
+	case columnPlain:
+		nothing := func(next message.HandlerFunc) message.HandlerFunc { return next }
+		return protection{ownTransaction(pool, b), nothing, direct}, nil
+	case columnDeduplicator:
+		deduplicator, err := rememberOrders()
+		return protection{ownTransaction(pool, b), deduplicator, direct}, err
+	case columnOncebox:
+		return claimOrders(pool, b)
+	}
+	return protection{}, fmt.Errorf("there is no column %q", column)
+}
+
+// ownTransaction is the handler as one writes it first. The router publishes what it returns
+// after its COMMIT.
+func ownTransaction(pool *pgxpool.Pool, b biller) message.HandlerFunc {
+	return func(msg *message.Message) (events []*message.Message, err error) {
+		err = pgx.BeginFunc(msg.Context(), pool, func(tx pgx.Tx) (err error) {
+			events, err = b.bill(msg.Context(), tx, msg)
+			return err
+		})
+		return events, err
 	}
 }
 
@@ -60,10 +74,10 @@ func rememberOrders() (message.HandlerMiddleware, error) {
 }
 
 // claimOrders is oncebox.
-func claimOrders(pool *pgxpool.Pool, schema string) (message.HandlerMiddleware, error) {
-	st, err := postgres.New(pool, postgres.Config{Schema: schema})
+func claimOrders(pool *pgxpool.Pool, b biller) (protection, error) {
+	st, err := postgres.New(pool, postgres.Config{Schema: b.schema})
 	if err != nil {
-		return nil, err
+		return protection{}, err
 	}
 	billing, err := consumer.New(st, consumer.Config{
 		Name:      "billing",
@@ -72,17 +86,18 @@ func claimOrders(pool *pgxpool.Pool, schema string) (message.HandlerMiddleware, 
 		NackDelay: 50 * time.Millisecond,
 	})
 	if err != nil {
-		return nil, err
+		return protection{}, err
 	}
-	return billing.Middleware, nil
+	return protection{claimedTransaction(b), billing.Middleware, outbox.NewPublisher(st)}, nil
 }
 
-// claimedTransaction is the handler that writes where its claim is.
-func claimedTransaction(b biller) message.NoPublishHandlerFunc {
-	return func(msg *message.Message) error {
+// claimedTransaction is the handler that writes where its claim is. What it returns is
+// stored there too.
+func claimedTransaction(b biller) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
 		tx, err := postgres.TxFrom(msg.Context())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return b.bill(msg.Context(), tx, msg)
 	}
@@ -107,8 +122,8 @@ func tally(say func(string)) message.HandlerMiddleware {
 type ranKey struct{}
 
 // markRun tells tally that the handler itself was reached.
-func markRun(handle message.NoPublishHandlerFunc) message.NoPublishHandlerFunc {
-	return func(msg *message.Message) error {
+func markRun(handle message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
 		if ran, ok := msg.Context().Value(ranKey{}).(*bool); ok {
 			*ran = true
 		}

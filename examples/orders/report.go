@@ -37,6 +37,11 @@ func report(out io.Writer, all []books, asJSON bool) error {
 	row("lost", func(b books) any { return b.Lost })
 	row("doubled", func(b books) any { return b.Doubled })
 	row("money off by", func(b books) any { return fmt.Sprintf("%.2f", float64(b.Cents-b.DueCents)/100) })
+	row("relays killed", func(b books) any { return b.RelaysKilled })
+	row("events published", func(b books) any { return b.Published.Events })
+	row("events lost", func(b books) any { return b.Published.Lost })
+	row("events doubled", func(b books) any { return b.Published.Doubled })
+	row("events reordered", func(b books) any { return b.Published.Reordered })
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -44,6 +49,8 @@ func report(out io.Writer, all []books, asJSON bool) error {
 	for _, b := range all {
 		fmt.Fprintf(out, "RESULT consumer=%s messages=%d deliveries=%d effects=%d lost=%d doubled=%d\n",
 			b.Consumer, b.Messages, b.Deliveries, b.Effects, b.Lost, b.Doubled)
+		fmt.Fprintf(out, "PUBLISHED consumer=%s events=%d lost=%d doubled=%d reordered=%d\n",
+			b.Consumer, b.Published.Events, b.Published.Lost, b.Published.Doubled, b.Published.Reordered)
 	}
 	return nil
 }

@@ -10,12 +10,15 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/oncebox/oncebox/consumer/nats"
 )
 
 const (
 	workerArgument = "worker"
+	relayArgument  = "relay"
 	workerVariable = "ONCEBOX_DEMO_WORKER"
 	durable        = "billing"
 
@@ -34,22 +37,39 @@ type assignment struct {
 	Column   string
 	Schema   string
 	Stream   string
+	Events   string // the topic of the events
 	Servers  servers
 	Settings settings
 }
 
+func readAssignment() (told assignment, err error) {
+	if err := json.Unmarshal([]byte(os.Getenv(workerVariable)), &told); err != nil {
+		return told, fmt.Errorf("read assignment: %w", err)
+	}
+	return told, nil
+}
+
 // work consumes orders until the process ends, which is mostly by SIGKILL.
 func work(ctx context.Context) error {
-	var told assignment
-	if err := json.Unmarshal([]byte(os.Getenv(workerVariable)), &told); err != nil {
-		return fmt.Errorf("read assignment: %w", err)
+	told, err := readAssignment()
+	if err != nil {
+		return err
 	}
 	pool, err := pgxpool.New(ctx, told.Servers.Postgres)
 	if err != nil {
 		return fmt.Errorf("open pool: %w", err)
 	}
 	defer pool.Close()
-	handle, protection, err := protect(told.Column, pool, biller{settings: told.Settings, schema: told.Schema})
+	nc, err := natsgo.Connect(told.Servers.NATS)
+	if err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	column, err := protect(told.Column, pool, biller{settings: told.Settings, schema: told.Schema}, directPublisher{js})
 	if err != nil {
 		return err
 	}
@@ -68,6 +88,7 @@ func work(ctx context.Context) error {
 		return err
 	}
 	say := func(what string) { fmt.Println(what) }
-	router.AddConsumerHandler("billing", told.Stream, sub, markRun(handle)).AddMiddleware(tally(say), protection)
+	router.AddHandler("billing", told.Stream, sub, told.Events, column.publisher, markRun(column.handle)).
+		AddMiddleware(tally(say), column.around)
 	return router.Run(ctx)
 }
