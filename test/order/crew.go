@@ -18,6 +18,9 @@ var points = []string{
 	failpoint.RelayPage, failpoint.RelayPublished, failpoint.RelaySaving, failpoint.RelayWindow, failpoint.RelayHandOver,
 }
 
+// mostHits is how often a relay passes a point at most before it dies there.
+const mostHits = 300
+
 // crew are the relay processes and what happens to them.
 type crew struct {
 	bed    *bed
@@ -111,7 +114,7 @@ func (c *crew) start(doomed bool) (*process, error) {
 	command.Env = append(os.Environ(), relayVariable+"="+c.bed.name)
 	if doomed {
 		point := points[c.random.IntN(len(points))]
-		command.Env = append(command.Env, fmt.Sprintf("ONCEBOX_FAILPOINT=%s:%d", point, 1+c.random.IntN(60)))
+		command.Env = append(command.Env, fmt.Sprintf("ONCEBOX_FAILPOINT=%s:%d", point, 1+c.random.IntN(mostHits)))
 		if point == failpoint.RelayHandOver {
 			command.Env = append(command.Env, "ONCEBOX_FAILPOINT="+point)
 		}

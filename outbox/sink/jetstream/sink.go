@@ -48,6 +48,7 @@ type Sink struct {
 	streams map[string]string // by subject
 	latest  map[string]uint64 // by stream, the highest sequence that this process was given
 	taken   map[int]*takeover // by bucket
+	tails   map[string]*tail  // by stream
 }
 
 var _ outbox.Resumer = (*Sink)(nil)
@@ -71,6 +72,7 @@ func New(js jetstream.JetStream, config Config) (*Sink, error) {
 	}
 	return &Sink{
 		js: js, config: config, streams: make(map[string]string), latest: make(map[string]uint64), taken: make(map[int]*takeover),
+		tails: make(map[string]*tail),
 	}, nil
 }
 

@@ -3,130 +3,38 @@ package jetstream
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
+	"strings"
+	"sync"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/oncebox/oncebox/outbox"
 )
 
-// clockSkew is how far the clocks of the database and of NATS may be apart. It matters for a
-// stream that a bucket has not published to before.
-const clockSkew = 5 * time.Minute
+const (
+	// tailTimeout bounds the reading of a tail.
+	tailTimeout = 2 * time.Minute
+	// keepTail is how long a tail is kept: a relay takes many buckets over at once.
+	keepTail = 30 * time.Second
+)
 
-// takeover is a bucket that this process has taken over.
-type takeover struct {
-	outbox.Takeover
-	mark mark
-	at   time.Time
-	read map[string]bool // by stream: its tail was read, or false when the server knows it all
-	sent map[string]bool // ids that the former owner has published, and perhaps not saved
+// tail is what a stretch of a stream holds of one outbox, read once for all its buckets.
+type tail struct {
+	mu       sync.Mutex        // guards the rest, while it is read too
+	from, to uint64            // the sequences that were read; to is before from when there are none
+	found    map[string][]sent // by origin: outbox and bucket
+	forget   *time.Timer
 }
 
-// settled reports that all that the former owner has published is known, and behind.
-func (t *takeover) settled() bool {
-	for _, read := range t.read {
-		if !read {
-			return false
-		}
-	}
-	return len(t.read) > 0 && len(t.sent) == 0
+// sent is a message in a stream.
+type sent struct {
+	sequence uint64
+	id       string
 }
-
-// Resume makes the bucket's next page look at what its former owner has published; see
-// [outbox.Resumer].
-func (s *Sink) Resume(_ context.Context, from outbox.Takeover) (position string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken[from.Bucket] = &takeover{
-		Takeover: from, mark: parseMark(from.Mark), at: time.Now(),
-		read: make(map[string]bool), sent: make(map[string]bool),
-	}
-	return "", nil
-}
-
-// lookBack reads the tails of the streams that the bucket has published to, and of those
-// that the page goes to, once after a take-over.
-func (s *Sink) lookBack(ctx context.Context, page outbox.Page) error {
-	s.mu.Lock()
-	taken := s.taken[page.Bucket]
-	s.mu.Unlock()
-	if taken == nil {
-		return nil
-	}
-	streams := make(map[string]bool)
-	for name := range taken.mark.Streams {
-		streams[name] = true
-	}
-	for _, one := range page.Messages {
-		name, err := s.streamOf(ctx, s.config.Subject(one.Topic))
-		if err != nil {
-			return fmt.Errorf("%w: look for stream: %w", outbox.ErrOutage, err)
-		}
-		streams[name] = true
-	}
-	delete(streams, "")
-	for name := range streams {
-		// Invariant: a bucket has one page at a time, so nobody else changes what it has read.
-		if _, done := taken.read[name]; done {
-			continue
-		}
-		read, sent, err := s.readTail(ctx, name, taken)
-		if err != nil {
-			return fmt.Errorf("%w: read tail of stream: %w", outbox.ErrOutage, err)
-		}
-		s.mu.Lock()
-		taken.read[name] = read
-		maps.Copy(taken.sent, sent)
-		s.mu.Unlock()
-	}
-	return nil
-}
-
-// wasSent reports whether a former owner has published the message.
-func (s *Sink) wasSent(bucket int, id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.taken[bucket]
-	if taken == nil || !taken.sent[id] {
-		return false
-	}
-	delete(taken.sent, id)
-	return true
-}
-
-// streamOf returns the stream of a subject; empty when there is none.
-func (s *Sink) streamOf(ctx context.Context, subject string) (string, error) {
-	s.mu.Lock()
-	name, known := s.streams[subject]
-	s.mu.Unlock()
-	if known {
-		return name, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
-	defer cancel()
-	name, err := s.js.StreamNameBySubject(ctx, subject)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return "", nil // publishing will say so
-	case err != nil:
-		return "", err
-	}
-	s.mu.Lock()
-	s.streams[subject] = name
-	s.mu.Unlock()
-	return name, nil
-}
-
-// tailTimeout bounds the reading of a tail.
-const tailTimeout = 2 * time.Minute
 
 // readTail collects the ids of the bucket's messages behind its mark. It is not needed while
 // the server still knows them all; read is false then.
-func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) (read bool, sent map[string]bool, err error) {
+func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) (read bool, ids []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tailTimeout)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, name)
@@ -137,57 +45,127 @@ func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) (read
 		return false, nil, err
 	}
 	state := stream.CachedInfo()
-	config := jetstream.OrderedConsumerConfig{HeadersOnly: true, DeliverPolicy: jetstream.DeliverByStartSequencePolicy}
 	began := taken.at.Add(-taken.SavedAgo)
 	last, marked := taken.mark.Streams[name]
-	if marked {
-		config.OptStartSeq = last + 1
-	} else {
+	if !marked {
 		began = taken.since()
-		since := began.Add(-clockSkew)
-		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	}
 	if time.Since(began) < state.Config.Duplicates*3/4 {
 		return false, nil, nil
 	}
-	if state.State.Msgs == 0 || config.OptStartSeq > state.State.LastSeq {
-		return true, nil, nil
+	own := origin(taken.Origin, taken.Bucket)
+	if !marked {
+		since := began.Add(-clockSkew)
+		from := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}
+		err = collect(ctx, stream, from, state.State.LastSeq, func(found string, one sent) {
+			if found == own {
+				ids = append(ids, one.id)
+			}
+		})
+		return err == nil, ids, err
 	}
-	sent, err = s.collect(ctx, stream, config, state.State.LastSeq, origin(taken.Origin, taken.Bucket))
-	return err == nil, sent, err
+	all, err := s.tailOf(name).read(ctx, stream, taken.Origin+"/", last+1, state.State.LastSeq)
+	for _, one := range all[own] {
+		if one.sequence > last {
+			ids = append(ids, one.id)
+		}
+	}
+	return err == nil, ids, err
 }
 
-// collect reads a stream up to a sequence, and returns the ids of one origin's messages.
-func (s *Sink) collect(ctx context.Context, stream jetstream.Stream, from jetstream.OrderedConsumerConfig, to uint64, origin string) (map[string]bool, error) {
+func (s *Sink) tailOf(stream string) *tail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tails[stream] == nil {
+		s.tails[stream] = &tail{}
+	}
+	return s.tails[stream]
+}
+
+// read makes sure that the stretch from one sequence to another is read, and returns what it
+// holds of the outbox whose messages have that prefix to their origin.
+func (t *tail) read(ctx context.Context, stream jetstream.Stream, prefix string, from, to uint64) (map[string][]sent, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.found == nil {
+		t.from, t.to, t.found = from, from-1, make(map[string][]sent)
+	}
+	if t.forget == nil {
+		t.forget = time.AfterFunc(keepTail, t.clear)
+	}
+	t.forget.Reset(keepTail)
+	stretch := func(from, to uint64) error {
+		if from > to {
+			return nil
+		}
+		begin := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from}
+		return collect(ctx, stream, begin, to, func(origin string, one sent) {
+			if strings.HasPrefix(origin, prefix) {
+				t.found[origin] = append(t.found[origin], one)
+			}
+		})
+	}
+	if from < t.from {
+		if err := stretch(from, t.from-1); err != nil {
+			t.found = nil
+			return nil, err
+		}
+		t.from = from
+	}
+	if to > t.to {
+		if err := stretch(t.to+1, to); err != nil {
+			t.found = nil
+			return nil, err
+		}
+		t.to = to
+	}
+	found := make(map[string][]sent, len(t.found))
+	for origin, all := range t.found {
+		found[origin] = all[:len(all):len(all)]
+	}
+	return found, nil
+}
+
+func (t *tail) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.found = nil
+}
+
+// collect reads the headers of a stream up to a sequence.
+func collect(ctx context.Context, stream jetstream.Stream, from jetstream.OrderedConsumerConfig, to uint64, visit func(origin string, one sent)) error {
+	from.HeadersOnly = true
 	reader, err := stream.OrderedConsumer(ctx, from)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	started, err := reader.Info(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	messages, err := reader.Messages(jetstream.PullMaxMessages(5000))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer messages.Stop()
-	sent := make(map[string]bool)
 	for left := started.NumPending + started.Delivered.Consumer; left > 0; {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		at, err := msg.Metadata()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if headers := msg.Headers(); headers.Get(HeaderOutbox) == origin {
-			sent[headers.Get(natsgo.MsgIdHdr)] = true
+		if at.Sequence.Stream > to {
+			return nil
 		}
-		if left = at.NumPending; at.Sequence.Stream >= to {
-			break
+		if from := msg.Headers().Get(HeaderOutbox); from != "" {
+			visit(from, sent{at.Sequence.Stream, msg.Headers().Get(natsgo.MsgIdHdr)})
+		}
+		if left = at.NumPending; at.Sequence.Stream == to {
+			return nil
 		}
 	}
-	return sent, nil
+	return nil
 }
