@@ -2,8 +2,8 @@
 # or downloaded by ./test/env.
 
 ENV      := go run ./test/env
-MODULES  := ./... ./test/... ./examples/...
-LIBRARY  := ./dedup/... ./store/... ./consumer/... ./internal/... ./migrations/... ./cmd/...
+MODULES  := ./... ./test/... ./test/peers/... ./examples/...
+LIBRARY  := ./dedup/... ./store/... ./consumer/... ./outbox/... ./internal/... ./migrations/... ./cmd/...
 TAGS     := -tags failpoint
 FUZZTIME ?= 10s
 ARGS     ?=
@@ -12,7 +12,7 @@ ARGS     ?=
 
 .PHONY: help
 help: ## Show what there is to make
-	@grep -E '^[a-z/]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z/]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
 demo: ## Kill workers and do the books (ARGS='--seed 2 --messages 5000')
@@ -44,6 +44,14 @@ fuzz: ## Run each fuzz test for FUZZTIME (10s)
 bench: ## Measure what oncebox costs, on a durable Postgres
 	@$(ENV) -postgres -durable -- go run ./test/bench $(ARGS)
 
+.PHONY: bench/outbox
+bench/outbox: ## Measure the outbox: what sending costs, and the relay beside Watermill's forwarder
+	@$(ENV) -postgres -durable -- sh -c 'go run ./test/bench -connections 16 && go run ./test/peers/relay $(ARGS)'
+
+.PHONY: order
+order: ## Try to make the outbox lose, double or reorder (ARGS='-messages 1000000')
+	@$(ENV) -- go run $(TAGS) ./test/order $(ARGS)
+
 .PHONY: check
 check: format vet static test race ## Everything that must pass before a change lands
 
@@ -73,5 +81,5 @@ fmt: ## Format the code
 
 .PHONY: tidy
 tidy: ## Tidy every module
-	@for module in . test examples tools tools/lint; do (cd $$module && echo "tidy $$module" && GOWORK=off go mod tidy) || exit 1; done
+	@for module in . test test/peers examples tools tools/lint; do (cd $$module && echo "tidy $$module" && GOWORK=off go mod tidy) || exit 1; done
 	go work sync

@@ -90,7 +90,7 @@ CREATE TABLE {{.schema}}.outbox_tick (
     at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT outbox_tick_xid PRIMARY KEY (xid)
 );
-INSERT INTO {{.schema}}.outbox_tick (xid, last_id) VALUES ('0', 0);
+INSERT INTO {{.schema}}.outbox_tick (xid, last_id, at) VALUES ('0', 0, '-infinity');
 
 -- Messages that could not be published, and the later ones of their ordering key. Without a
 -- key a message stands for itself alone. dead_at: it was given up; released: its key goes

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 	"time"
 
@@ -40,11 +41,16 @@ func open(t *testing.T, db *pgtest.DB) *postgres.Store {
 	return st
 }
 
-func openSQL(t *testing.T, db *pgtest.DB) *postgres.SQLStore {
+func openSQLDB(t *testing.T, db *pgtest.DB) *sql.DB {
 	t.Helper()
 	pool := stdlib.OpenDBFromPool(db.Pool)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	st, err := postgres.NewSQL(pool, postgres.Config{Schema: db.Schema})
+	return pool
+}
+
+func openSQL(t *testing.T, db *pgtest.DB) *postgres.SQLStore {
+	t.Helper()
+	st, err := postgres.NewSQL(openSQLDB(t, db), postgres.Config{Schema: db.Schema})
 	require.NoError(t, err)
 	return st
 }

@@ -12,7 +12,7 @@ func TestBench_RunsAndCountsTrips(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-volatile", "-connections", "2", "-duration", "300ms", "-wal-messages", "200"}, &out))
 	for _, row := range []string{
-		`bare handler\s+3\.00`, `time-ordered keys\s+3\.00`, `random keys\s+3\.00`, `duplicate among new\s+2\.00`, `run of duplicates\s+1\.\d\d`, `2 connections`, `messages a second`,
+		`bare handler\s+3\.00`, `time-ordered keys\s+3\.00`, `random keys\s+3\.00`, `one message sent\s+3\.00`, `duplicate among new\s+2\.00`, `run of duplicates\s+1\.\d\d`, `2 connections`, `messages a second`,
 	} {
 		require.Regexp(t, row, out.String())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncebox/oncebox/consumer"
+	"github.com/oncebox/oncebox/outbox"
 	"github.com/oncebox/oncebox/store"
 	"github.com/oncebox/oncebox/store/postgres"
 )
@@ -32,6 +33,7 @@ const (
 	bare      = iota // BEGIN, INSERT, COMMIT by hand
 	ordered          // oncebox with a stable time: claims lie in time order
 	random           // oncebox with random keys
+	sending          // the same, and the handler sends a message through the outbox
 	duplicate        // oncebox with keys that are claimed already, among new ones
 	replay           // oncebox with nothing but keys that are claimed already
 )
@@ -44,7 +46,7 @@ const keyName = "order_id"
 // body makes the business row about 300 bytes long.
 var body = strings.Repeat("x", 240)
 
-func newVariants(ctx context.Context, pool *pgxpool.Pool, st store.Inbox) ([]variant, error) {
+func newVariants(ctx context.Context, pool *pgxpool.Pool, st *postgres.Store) ([]variant, error) {
 	inTime, err := newConsumer(st, "ordered", consumer.WithTime(consumer.Metadata(keyName), timeOf))
 	if err != nil {
 		return nil, err
@@ -70,6 +72,7 @@ func newVariants(ctx context.Context, pool *pgxpool.Pool, st store.Inbox) ([]var
 		bare:      {name: "bare handler", handle: writeBare(pool), next: randomMessage},
 		ordered:   {name: "oncebox, time-ordered keys", handle: inTime.Middleware(writeClaimed), next: orderedMessage},
 		random:    {name: "oncebox, random keys", handle: plain.Middleware(writeClaimed), next: randomMessage},
+		sending:   {name: "oncebox, random keys, one message sent", handle: plain.Middleware(writeAndSend(st)), next: randomMessage},
 		duplicate: {name: "oncebox, duplicate among new", handle: plain.Middleware(writeClaimed), next: claimedMessage, between: randomMessage},
 		replay:    {name: "oncebox, run of duplicates", handle: again.Middleware(writeClaimed), next: claimedMessage},
 	}, nil
@@ -97,6 +100,20 @@ func writeClaimed(msg *message.Message) ([]*message.Message, error) {
 	}
 	_, err = tx.Exec(msg.Context(), insertInvoice, rand.Int64(), body)
 	return nil, err
+}
+
+// writeAndSend is the same handler, which tells of its invoice.
+func writeAndSend(st *postgres.Store) message.HandlerFunc {
+	publisher := outbox.NewPublisher(st)
+	return func(msg *message.Message) ([]*message.Message, error) {
+		if _, err := writeClaimed(msg); err != nil {
+			return nil, err
+		}
+		event := message.NewMessage(uuid.NewString(), []byte(body))
+		event.Metadata.Set(outbox.MetadataKey, "account-7")
+		event.SetContext(msg.Context())
+		return nil, publisher.Publish("invoices.issued", event)
+	}
 }
 
 func newMessage(key string) *message.Message {

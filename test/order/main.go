@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/oncebox/oncebox/store"
 )
 
 // settings describe a run.
@@ -93,7 +95,7 @@ func run(ctx context.Context, s settings) (result outcome, err error) {
 	// The wrong relays get the same time to catch up as anyone.
 	result.Wrong = wrong.end(result.Written)
 	crew.calm()
-	published, err := awaitStream(ctx, bed, sum(result.Written))
+	published, err := awaitStream(ctx, bed)
 	stop()
 	err = errors.Join(err, <-crewed)
 	result.Emptied, result.Nuisance = nuisance.end()
@@ -105,34 +107,48 @@ func run(ctx context.Context, s settings) (result outcome, err error) {
 	return result, bed.invariants(ctx)
 }
 
-// awaitStream waits until the stream holds as many messages and grows no more, and reads it.
-func awaitStream(ctx context.Context, b *bed, wanted int) ([]message, error) {
+// drainTime is how long relays may take for what is left, when nobody hurts them.
+const drainTime = 10 * time.Minute
+
+// awaitStream waits until the outbox holds nothing that is not published, and a second
+// longer for what might come twice, and reads the stream.
+func awaitStream(ctx context.Context, b *bed) ([]message, error) {
 	stream, err := b.js.Stream(ctx, b.name)
 	if err != nil {
 		return nil, err
 	}
-	patience := time.Now().Add(2 * time.Minute)
-	var before uint64
-	for quiet := 0; quiet < 20; {
-		info, err := stream.Info(ctx)
+	var left string
+	for end, shown := time.Now().Add(drainTime), time.Now(); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		state, err := b.st.State(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if info.State.Msgs == before && before >= uint64(wanted) {
-			quiet++
-		} else {
-			quiet = 0
+		if left = unpublished(state); left == "" {
+			break
 		}
-		if info.State.Msgs != before {
-			patience = time.Now().Add(2 * time.Minute)
+		if time.Since(shown) > 5*time.Second {
+			shown = time.Now()
+			fmt.Fprintln(os.Stderr, "not published yet:", left)
 		}
-		before = info.State.Msgs
-		if time.Now().After(patience) {
-			break // the judge says what is missing
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
+	if left != "" {
+		fmt.Fprintln(os.Stderr, "gave up; not published:", left)
+	}
+	time.Sleep(time.Second)
 	return readStream(ctx, stream)
+}
+
+// unpublished tells of buckets that are behind; empty when there are none.
+func unpublished(state store.OutboxState) (left string) {
+	if state.Parked+state.Dead > 0 {
+		left = fmt.Sprintf("%d parked, %d dead; ", state.Parked, state.Dead)
+	}
+	for _, one := range state.Buckets {
+		if one.Oldest > 0 {
+			left += fmt.Sprintf("bucket %d (owned %v) by %v; ", one.Bucket, one.Owned, one.Oldest.Round(time.Second))
+		}
+	}
+	return left
 }
 
 func readStream(ctx context.Context, stream jetstream.Stream) (all []message, err error) {

@@ -56,7 +56,7 @@ func relayMain(ctx context.Context) error {
 	relay, err := outbox.NewRelay(st, to, outbox.RelayConfig{
 		LeaseFor: time.Second, PageMessages: 50, PollMax: 50 * time.Millisecond,
 		OnEvent: func(_ context.Context, e outbox.Event) {
-			if e.Kind == outbox.EventParked || e.Kind == outbox.EventFailed && ctx.Err() == nil {
+			if e.Kind == outbox.EventParked || e.Kind == outbox.EventOutage || e.Kind == outbox.EventFailed && ctx.Err() == nil {
 				fmt.Fprintf(os.Stderr, "relay: %s bucket %d: %v\n", e.Kind, e.Bucket, e.Err)
 			}
 		},
