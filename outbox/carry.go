@@ -34,16 +34,19 @@ func WithIncoming(ctx context.Context, incoming *message.Message) context.Contex
 }
 
 // carry gives the message trace context and correlation id, unless it has its own. A span
-// of the program's own comes before the trace of the message that is handled.
+// of the program's own comes before the trace of the message that is handled; the state of
+// one never goes with the parent of the other.
 func carry(ctx context.Context, to *Message) {
 	found := propagation.MapCarrier{}
-	if _, traced := to.Headers["traceparent"]; !traced {
+	_, traced := to.Headers["traceparent"]
+	if !traced {
 		propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}).Inject(ctx, found)
+		_, traced = found["traceparent"]
 	}
 	incoming, _ := ctx.Value(carriedKey{}).(map[string]string)
 	for name, value := range incoming {
-		if _, own := found["traceparent"]; own && name == "tracestate" {
-			continue // it belongs to another parent
+		if traced && (name == "traceparent" || name == "tracestate") {
+			continue
 		}
 		if _, has := found[name]; !has {
 			found[name] = value

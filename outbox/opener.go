@@ -20,17 +20,23 @@ func (l *life) openWindows(ctx context.Context) error {
 	wait := minPoll
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var looked time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-l.rung:
 		case <-l.asked:
 			wait = minPoll
 			timer.Reset(wait)
 			continue
+		case <-l.rung:
+			if soon := minPoll - time.Since(looked); soon > 0 { // many commit: they share a window
+				timer.Reset(soon)
+				continue
+			}
 		case <-timer.C:
 		}
+		looked = time.Now()
 		found, err := l.open(ctx)
 		if err != nil {
 			if ctx.Err() != nil {

@@ -95,18 +95,15 @@ func (w *worker) resume(ctx context.Context) error {
 		position, err := sink.Resume(ctx, Takeover{
 			Origin: w.life.origin, Bucket: w.bucket, Epoch: w.epoch, Mark: w.cursor.Mark, SavedAgo: w.took.SavedAgo,
 		})
-		switch {
-		case err == nil && position == "":
-			w.life.recovered(ctx)
-			return nil
-		case err == nil:
-			w.life.recovered(ctx)
-			return w.jump(position)
-		case ctx.Err() != nil:
-			w.life.abandon(probe)
+		if err != nil && ctx.Err() == nil {
+			w.life.fail(ctx, w.bucket, probe, err)
+			continue
+		}
+		w.life.abandon(probe) // it proves nothing for messages
+		if err != nil || position == "" {
 			return err
 		}
-		w.life.fail(ctx, w.bucket, probe, err)
+		return w.jump(position)
 	}
 }
 

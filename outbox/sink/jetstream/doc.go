@@ -4,7 +4,7 @@
 //	sink, err := jetstream.New(js, jetstream.Config{})
 //	relay, err := outbox.NewRelay(st, sink, outbox.RelayConfig{})
 //
-// The topic is the subject. Each message carries its id as Nats-Msg-Id, by which the server
+// The topic is the subject. Headers that instruct the server (Nats-…) are left out. Each message carries its id as Nats-Msg-Id, by which the server
 // drops what comes again inside the stream's duplicate window. A relay that takes a bucket
 // over later than that first reads the tail of the streams, from the last sequence that the
 // bucket's cursor was saved with, for what its former owner has published and not saved.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	HeaderKey = "Oncebox-Ordering-Key"
 	// uuidHeader is where Watermill's NATS subscribers look for a message's UUID.
 	uuidHeader = "_watermill_message_uuid"
+	// serverPrefix starts the names of headers that instruct the server.
+	serverPrefix = "Nats-"
 )
 
 // Config is the configuration of a sink. The zero Config works.
@@ -93,7 +96,9 @@ func (s *Sink) Publish(ctx context.Context, page outbox.Page) []error {
 func (s *Sink) send(ctx context.Context, page outbox.Page, one store.Outgoing) error {
 	msg := natsgo.NewMsg(s.config.Subject(one.Topic))
 	for name, value := range one.Headers {
-		msg.Header.Set(name, value)
+		if !strings.HasPrefix(name, serverPrefix) {
+			msg.Header.Set(name, value)
+		}
 	}
 	msg.Header.Set(natsgo.MsgIdHdr, one.ID)
 	msg.Header.Set(uuidHeader, one.ID)

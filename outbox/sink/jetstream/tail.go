@@ -64,13 +64,27 @@ func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) (read
 		})
 		return err == nil, ids, err
 	}
-	all, err := s.tailOf(name).read(ctx, stream, taken.Origin+"/", last+1, state.State.LastSeq)
+	all, err := s.tailOf(name).read(ctx, stream, taken.Origin+"/", s.earliest(name, last)+1, state.State.LastSeq)
 	for _, one := range all[own] {
 		if one.sequence > last {
 			ids = append(ids, one.id)
 		}
 	}
 	return err == nil, ids, err
+}
+
+// earliest is the lowest mark of a stream among the buckets that have not read its tail, so
+// that all of them are served by one reading.
+func (s *Sink) earliest(stream string, last uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.taken {
+		marked, known := other.mark.Streams[stream]
+		if _, done := other.read[stream]; known && !done {
+			last = min(last, marked)
+		}
+	}
+	return last
 }
 
 func (s *Sink) tailOf(stream string) *tail {
@@ -83,38 +97,27 @@ func (s *Sink) tailOf(stream string) *tail {
 }
 
 // read makes sure that the stretch from one sequence to another is read, and returns what it
-// holds of the outbox whose messages have that prefix to their origin.
+// holds of the outbox whose messages have that prefix to their origin. What was read before
+// it failed is kept: a tail that takes longer than a lease must come to its end.
 func (t *tail) read(ctx context.Context, stream jetstream.Stream, prefix string, from, to uint64) (map[string][]sent, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.found == nil {
-		t.from, t.to, t.found = from, from-1, make(map[string][]sent)
-	}
 	if t.forget == nil {
 		t.forget = time.AfterFunc(keepTail, t.clear)
 	}
 	t.forget.Reset(keepTail)
-	stretch := func(from, to uint64) error {
-		if from > to {
-			return nil
-		}
-		begin := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from}
-		return collect(ctx, stream, begin, to, func(origin string, one sent) {
+	if t.found == nil || from < t.from {
+		t.from, t.to, t.found = from, from-1, make(map[string][]sent)
+	}
+	if to > t.to {
+		begin := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: t.to + 1}
+		err := collect(ctx, stream, begin, to, func(origin string, one sent) {
 			if strings.HasPrefix(origin, prefix) {
 				t.found[origin] = append(t.found[origin], one)
 			}
+			t.to = one.sequence
 		})
-	}
-	if from < t.from {
-		if err := stretch(from, t.from-1); err != nil {
-			t.found = nil
-			return nil, err
-		}
-		t.from = from
-	}
-	if to > t.to {
-		if err := stretch(t.to+1, to); err != nil {
-			t.found = nil
+		if err != nil {
 			return nil, err
 		}
 		t.to = to
@@ -132,7 +135,7 @@ func (t *tail) clear() {
 	t.found = nil
 }
 
-// collect reads the headers of a stream up to a sequence.
+// collect reads the headers of a stream up to a sequence, and visits every message.
 func collect(ctx context.Context, stream jetstream.Stream, from jetstream.OrderedConsumerConfig, to uint64, visit func(origin string, one sent)) error {
 	from.HeadersOnly = true
 	reader, err := stream.OrderedConsumer(ctx, from)
@@ -160,9 +163,7 @@ func collect(ctx context.Context, stream jetstream.Stream, from jetstream.Ordere
 		if at.Sequence.Stream > to {
 			return nil
 		}
-		if from := msg.Headers().Get(HeaderOutbox); from != "" {
-			visit(from, sent{at.Sequence.Stream, msg.Headers().Get(natsgo.MsgIdHdr)})
-		}
+		visit(msg.Headers().Get(HeaderOutbox), sent{at.Sequence.Stream, msg.Headers().Get(natsgo.MsgIdHdr)})
 		if left = at.NumPending; at.Sequence.Stream == to {
 			return nil
 		}
