@@ -66,14 +66,15 @@ CREATE TABLE {{.schema}}.outbox_relay (
 
 -- How far each bucket is published, and who does it. A message belongs to the window when
 -- it is visible in cur and not in prev; without cur the bucket is between two windows.
--- saved_at is when it was last saved with nothing that an earlier owner may have published
--- and not saved ahead of it. Room is left in the page, so that updates stay in it.
+-- ahead is how many of the next messages the owner may have published, -1 if that is not
+-- known; saved_at is when the cursor was last saved with it known. Room is left in the page, so that updates stay in it.
 CREATE TABLE {{.schema}}.outbox_bucket (
     epoch       bigint      NOT NULL DEFAULT 0,
     last_id     bigint      NOT NULL DEFAULT 0,
     high_id     bigint      NOT NULL DEFAULT 0,
     lease_until timestamptz NOT NULL DEFAULT '-infinity',
     saved_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ahead       integer     NOT NULL DEFAULT 0,
     bucket      smallint    NOT NULL,
     owner       uuid,
     prev        pg_snapshot NOT NULL DEFAULT pg_current_snapshot(),

@@ -137,7 +137,7 @@ func (l *life) renew(ctx, working context.Context, fresh bool) error {
 	defer l.turn.Unlock()
 	request := store.LeaseRequest{Relay: l.id, For: l.config.LeaseFor, Fresh: fresh}
 	for bucket, cursor := range l.idle {
-		if one := l.buckets[bucket]; one != nil && cursor.Settled && cursor != one.saved {
+		if one := l.buckets[bucket]; one != nil && cursor.Ahead >= 0 && cursor != one.saved {
 			cursor = l.marked(cursor)
 			one.saved, l.idle[bucket] = cursor, cursor
 			request.Idle = append(request.Idle, cursor)
@@ -225,12 +225,8 @@ func (l *life) work(ctx context.Context, one *worker) {
 
 // marked is the cursor with the sink's mark, which must not pass what a former owner has left.
 func (l *life) marked(cursor store.Cursor) store.Cursor {
-	sink, ok := l.sink.(Resumer)
-	if !ok {
-		return cursor
-	}
-	if mark, settled := sink.Mark(cursor.Bucket, cursor.Settled); settled {
-		cursor.Mark, cursor.Settled = mark, true
+	if sink, ok := l.sink.(Resumer); ok && cursor.Ahead >= 0 {
+		cursor.Mark = sink.Mark(cursor.Bucket)
 	}
 	return cursor
 }

@@ -82,7 +82,7 @@ func (l *life) open(ctx context.Context) (found bool, err error) {
 		}
 		cursor.Cur, cursor.High, cursor.Last = opening.Cur, opening.High, opening.Starts[cursor.Prev]
 		if cursor.Last >= cursor.High {
-			l.idle[bucket] = finished(cursor)
+			l.idle[bucket] = l.finished(cursor)
 			continue
 		}
 		opened = append(opened, cursor)
@@ -96,7 +96,7 @@ func (l *life) open(ctx context.Context) (found bool, err error) {
 	}
 	for i, cursor := range opened {
 		if len(pages[i].Messages) == 0 && pages[i].Through >= cursor.High {
-			l.idle[cursor.Bucket] = finished(cursor)
+			l.idle[cursor.Bucket] = l.finished(cursor)
 			continue
 		}
 		found = true
@@ -106,11 +106,11 @@ func (l *life) open(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// finished ends a window that this owner has opened itself: whatever a former one had under
-// way is behind it.
-func finished(cursor store.Cursor) store.Cursor {
+// finished ends the first window of an owner or a later one: whatever a former one had under
+// way lay in it.
+func (l *life) finished(cursor store.Cursor) store.Cursor {
 	cursor = cursor.Finish()
-	cursor.Settled = true
+	cursor.Ahead = l.config.PageMessages
 	return cursor
 }
 

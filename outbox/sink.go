@@ -26,12 +26,10 @@ type Resumer interface {
 	// keeps positions itself returns the page's After that it has confirmed last; empty
 	// leaves the store's own.
 	Resume(ctx context.Context, takeover Takeover) (position string, err error)
-	// Mark returns what Resume is to be told after the next take-over. It is saved with the
-	// cursor, behind all that the bucket has published so far. settled says that nothing is
-	// ahead of the cursor that a former owner has published; passed, that the relay knows so
-	// because everything that was committed in its time is behind. Unless one of them says so,
-	// the former mark stays.
-	Mark(bucket int, passed bool) (mark string, settled bool)
+	// Mark returns what Resume is to be told after the next take-over. It is asked for when
+	// the bucket has nothing under way and all that a former owner has left is behind, and is
+	// saved with the cursor.
+	Mark(bucket int) string
 }
 
 // Takeover is a bucket that changes its owner.

@@ -22,14 +22,21 @@ type worker struct {
 	saved   store.Cursor // what renew has saved last; guarded by life.turn
 
 	cursor store.Cursor // while it is not idle
+	left   int          // of the messages that the former owner may have published; 0 when it is not known
 	parked holdup
 	blame  blame
 }
 
 func newWorker(l *life, took store.LeasedBucket) *worker {
+	cursor := took.Cursor
+	left := 0
+	if !cursor.Between() && cursor.Ahead >= 0 {
+		left = max(1, cursor.Ahead)
+	}
+	cursor.Ahead = store.UnknownAhead
 	return &worker{
 		life: l, bucket: took.Cursor.Bucket, epoch: took.Cursor.Epoch, windows: make(chan window, 1),
-		lease: newLease(), took: took, cursor: took.Cursor, parked: newHoldup(),
+		lease: newLease(), took: took, cursor: cursor, left: left, parked: newHoldup(),
 		blame: blame{outage: l.outage, seen: make(map[int64]int64)},
 	}
 }
@@ -56,6 +63,10 @@ func (w *worker) run(ctx context.Context) error {
 
 func (w *worker) publishAll(ctx context.Context) error {
 	if err := w.resume(ctx); err != nil {
+		return err
+	}
+	// A former owner may have published parked messages too; they are due still.
+	if err := w.publishParked(ctx); err != nil {
 		return err
 	}
 	if !w.cursor.Between() {
@@ -154,15 +165,9 @@ func (w *worker) drain(ctx context.Context, page *store.Page) error {
 		}
 		page = &pages[0]
 	}
-	opened := w.cursor.Cur != w.took.Cursor.Cur // by this owner
 	for {
 		failpoint.Hit(failpoint.RelayPage)
-		after := w.cursor
-		after.Last = page.Through
-		if after.Last >= after.High {
-			after = after.Finish()
-			after.Settled = after.Settled || opened
-		}
+		after := w.after(page)
 		parked, err := w.publish(ctx, page.Messages, after)
 		if err != nil {
 			return err
@@ -181,6 +186,22 @@ func (w *worker) drain(ctx context.Context, page *store.Page) error {
 			}
 		}
 	}
+}
+
+// after is the cursor behind a page. In a window that was taken over in its middle, the
+// former owner's page begins where this one's first does.
+func (w *worker) after(page *store.Page) store.Cursor {
+	after := w.cursor
+	after.Last = page.Through
+	if after.Last >= after.High {
+		return w.life.finished(after)
+	}
+	if w.left > 0 {
+		if w.left -= len(page.Messages); w.left <= 0 {
+			after.Ahead = w.life.config.PageMessages
+		}
+	}
+	return after
 }
 
 // saveAndRead saves the cursor, and what has to be parked with it, and reads on in the
@@ -211,7 +232,7 @@ func (w *worker) jump(position string) error {
 	if err != nil {
 		return fmt.Errorf("position of bucket %d in the sink: %w", w.bucket, err)
 	}
-	kept.Bucket, kept.Relay, kept.Epoch, kept.Mark = w.cursor.Bucket, w.cursor.Relay, w.cursor.Epoch, w.cursor.Mark
+	kept.Bucket, kept.Relay, kept.Epoch, kept.Mark, kept.Ahead = w.cursor.Bucket, w.cursor.Relay, w.cursor.Epoch, w.cursor.Mark, w.cursor.Ahead
 	w.cursor = kept
 	return nil
 }

@@ -85,9 +85,14 @@ type Cursor struct {
 	Last, High int64
 	// Mark is what the sink wants to know after a take-over; the store does not read it.
 	Mark string
-	// Settled says that all that a former owner may have published is behind the cursor.
-	Settled bool
+	// Ahead is how many of the window's next messages its owner may have published already, at
+	// most; [UnknownAhead] when what an earlier owner has left may lie anywhere in the window.
+	Ahead int
 }
+
+// UnknownAhead is the Ahead of a cursor whose owner has not passed yet what its own
+// predecessor has left.
+const UnknownAhead = -1
 
 // Between reports that the cursor stands between two windows.
 func (c Cursor) Between() bool { return c.Cur == "" }
@@ -124,7 +129,8 @@ type Lease struct {
 type LeasedBucket struct {
 	// Cursor is how far it is.
 	Cursor Cursor
-	// SavedAgo is how long ago a settled cursor was saved, by the store's clock.
+	// SavedAgo is how long ago, by the store's clock, a cursor was saved of which Ahead was
+	// known.
 	SavedAgo time.Duration
 }
 

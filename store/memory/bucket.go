@@ -81,10 +81,9 @@ func (o *outbox) save(cursor store.Cursor) error {
 		return err
 	}
 	b := &o.buckets[cursor.Bucket]
-	if cursor.Settled {
+	if cursor.Ahead >= 0 {
 		b.savedAt = time.Now()
 	}
-	cursor.Settled = false
 	b.cursor = cursor
 	return nil
 }

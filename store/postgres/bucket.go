@@ -86,7 +86,7 @@ WHERE taken.bucket = free.bucket`
 const leasedBuckets = `
 WITH share AS (` + relayShare + `
 )
-SELECT bucket, epoch, prev::text, coalesce(cur::text, ''), last_id, high_id, mark,
+SELECT bucket, epoch, prev::text, coalesce(cur::text, ''), last_id, high_id, mark, ahead,
        extract(epoch FROM oncebox.clock() - saved_at)::float8, share.buckets
 FROM share
 LEFT JOIN oncebox.outbox_bucket ON owner = $1
@@ -131,12 +131,12 @@ func (l *ledger) Lease(ctx context.Context, request store.LeaseRequest) (lease s
 
 func scanLeased(scan func(...any) error, relay store.RelayID, lease *store.Lease) error {
 	var (
-		bucket              *int
+		bucket, ahead       *int
 		epoch, last, high   *int64
 		prev, current, mark *string
 		ago                 *float64
 	)
-	if err := scan(&bucket, &epoch, &prev, &current, &last, &high, &mark, &ago, &lease.Share); err != nil {
+	if err := scan(&bucket, &epoch, &prev, &current, &last, &high, &mark, &ahead, &ago, &lease.Share); err != nil {
 		return err
 	}
 	if bucket == nil {
@@ -144,7 +144,7 @@ func scanLeased(scan func(...any) error, relay store.RelayID, lease *store.Lease
 	}
 	lease.Buckets = append(lease.Buckets, store.LeasedBucket{
 		Cursor: store.Cursor{
-			Bucket: *bucket, Relay: relay, Epoch: *epoch, Prev: *prev, Cur: *current, Last: *last, High: *high, Mark: *mark,
+			Bucket: *bucket, Relay: relay, Epoch: *epoch, Prev: *prev, Cur: *current, Last: *last, High: *high, Mark: *mark, Ahead: *ahead,
 		},
 		SavedAgo: time.Duration(*ago * float64(time.Second)),
 	})
@@ -155,7 +155,7 @@ func scanLeased(scan func(...any) error, relay store.RelayID, lease *store.Lease
 const saveCursor = `
 UPDATE oncebox.outbox_bucket
 SET prev = $4, cur = $5, last_id = $6, high_id = $7, mark = $8,
-    saved_at = CASE WHEN $9 THEN oncebox.clock() ELSE saved_at END
+    ahead = $9, saved_at = CASE WHEN $9 >= 0 THEN oncebox.clock() ELSE saved_at END
 WHERE bucket = $1 AND owner = $2 AND epoch = $3
 RETURNING bucket`
 
@@ -166,7 +166,7 @@ func (l *ledger) save(c store.Cursor) call {
 	}
 	return call{
 		sql:  l.sql.bucket.save,
-		args: []any{c.Bucket, uuidOf(c.Relay), c.Epoch, c.Prev, current, c.Last, c.High, c.Mark, c.Settled},
+		args: []any{c.Bucket, uuidOf(c.Relay), c.Epoch, c.Prev, current, c.Last, c.High, c.Mark, c.Ahead},
 		each: skipRow,
 	}
 }

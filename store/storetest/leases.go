@@ -55,12 +55,22 @@ func leases(t *testing.T, open func(t *testing.T) Backend) {
 		}},
 		{"a cursor comes back as it was saved", func(t *testing.T, b bench) {
 			cursor := b.lease(one, time.Minute).Buckets[3].Cursor
-			cursor.Cur, cursor.Last, cursor.High, cursor.Mark = cursor.Prev, 7, 9, "mark"
+			cursor.Cur, cursor.Last, cursor.High, cursor.Mark, cursor.Ahead = cursor.Prev, 7, 9, "mark", 500
 			require.NoError(t, b.Outbox.Save(t.Context(), cursor))
 			require.NoError(t, b.Outbox.Leave(t.Context(), one))
 			found := b.lease(two, time.Minute).Buckets[3].Cursor
 			cursor.Relay, cursor.Epoch = two, 2
 			require.Equal(t, cursor, found)
+		}},
+		{"the age of a cursor counts from when what is ahead of it was known last", func(t *testing.T, b bench) {
+			cursor := b.lease(one, time.Minute).Buckets[0].Cursor
+			time.Sleep(300 * time.Millisecond)
+			cursor.Ahead = store.UnknownAhead
+			require.NoError(t, b.Outbox.Save(t.Context(), cursor))
+			require.Greater(t, b.lease(one, time.Minute).Buckets[0].SavedAgo, 200*time.Millisecond)
+			cursor.Ahead = 1
+			require.NoError(t, b.Outbox.Save(t.Context(), cursor))
+			require.Less(t, b.lease(one, time.Minute).Buckets[0].SavedAgo, 200*time.Millisecond)
 		}},
 		{"a fresh relay fences its former life off", func(t *testing.T, b bench) {
 			old := b.lease(one, time.Minute).Buckets[0].Cursor

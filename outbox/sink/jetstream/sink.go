@@ -49,7 +49,7 @@ type Sink struct {
 
 	mu      sync.Mutex        // guards the rest
 	streams map[string]string // by subject
-	latest  map[string]uint64 // by stream, the highest sequence that this process was given
+	latest  mark              // the highest sequences that this process was given
 	taken   map[int]*takeover // by bucket
 	tails   map[string]*tail  // by stream
 }
@@ -74,7 +74,7 @@ func New(js jetstream.JetStream, config Config) (*Sink, error) {
 		config.Subject = func(topic string) string { return topic }
 	}
 	return &Sink{
-		js: js, config: config, streams: make(map[string]string), latest: make(map[string]uint64), taken: make(map[int]*takeover),
+		js: js, config: config, streams: make(map[string]string), latest: make(mark), taken: make(map[int]*takeover),
 		tails: make(map[string]*tail),
 	}, nil
 }
@@ -84,12 +84,17 @@ func (s *Sink) Publish(ctx context.Context, page outbox.Page) []error {
 	if err := s.lookBack(ctx, page); err != nil {
 		return slices.Repeat([]error{err}, len(page.Messages))
 	}
-	return outbox.PublishChains(page.Messages, s.config.InFlight, func(one store.Outgoing) error {
+	began, before := time.Now(), s.given()
+	results := outbox.PublishChains(page.Messages, s.config.InFlight, func(one store.Outgoing) error {
 		if s.wasSent(page.Bucket, one.ID) {
 			return nil
 		}
 		return s.send(ctx, page, one)
 	})
+	if slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, outbox.ErrOutage) }) {
+		s.lookBackLater(page, began, before)
+	}
+	return results
 }
 
 // send publishes one message.

@@ -32,45 +32,62 @@ type sent struct {
 	id       string
 }
 
-// readTail collects the ids of the bucket's messages behind its mark. It is not needed while
-// the server still knows them all; read is false then.
-func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) (read bool, ids []string, err error) {
+// readTail collects the ids of the bucket's messages behind its mark, unless the server still
+// knows them all.
+func (s *Sink) readTail(ctx context.Context, name string, taken *takeover) error {
 	ctx, cancel := context.WithTimeout(ctx, tailTimeout)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return true, nil, nil // it was deleted
+		s.learn(taken, name, nil) // it was deleted
+		return nil
 	}
 	if err != nil {
-		return false, nil, err
+		return err
 	}
-	state := stream.CachedInfo()
-	began := taken.at.Add(-taken.SavedAgo)
-	last, marked := taken.mark.Streams[name]
-	if !marked {
-		began = taken.since()
+	info := stream.CachedInfo()
+	if known := taken.since.Add(info.Config.Duplicates * 3 / 4); time.Now().Before(known) {
+		s.mu.Lock()
+		taken.known[name] = known
+		s.mu.Unlock()
+		return nil
 	}
-	if time.Since(began) < state.Config.Duplicates*3/4 {
-		return false, nil, nil
-	}
-	own := origin(taken.Origin, taken.Bucket)
-	if !marked {
-		since := began.Add(-clockSkew)
+	own := origin(taken.origin, taken.bucket)
+	var ids []string
+	if last, marked := taken.mark[name]; marked {
+		all, err := s.tailOf(name).read(ctx, stream, taken.origin+"/", s.earliest(name, last)+1, info.State.LastSeq)
+		if err != nil {
+			return err
+		}
+		for _, one := range all[own] {
+			if one.sequence > last {
+				ids = append(ids, one.id)
+			}
+		}
+	} else {
+		since := taken.since.Add(-clockSkew)
 		from := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}
-		err = collect(ctx, stream, from, state.State.LastSeq, func(found string, one sent) {
+		err := collect(ctx, stream, from, info.State.LastSeq, func(found string, one sent) {
 			if found == own {
 				ids = append(ids, one.id)
 			}
 		})
-		return err == nil, ids, err
-	}
-	all, err := s.tailOf(name).read(ctx, stream, taken.Origin+"/", s.earliest(name, last)+1, state.State.LastSeq)
-	for _, one := range all[own] {
-		if one.sequence > last {
-			ids = append(ids, one.id)
+		if err != nil {
+			return err
 		}
 	}
-	return err == nil, ids, err
+	s.learn(taken, name, ids)
+	return nil
+}
+
+// learn records that a stream's tail was read.
+func (s *Sink) learn(taken *takeover, stream string, ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken.read[stream] = true
+	for _, id := range ids {
+		taken.sent[id] = true
+	}
 }
 
 // earliest is the lowest mark of a stream among the buckets that have not read its tail, so
@@ -79,8 +96,7 @@ func (s *Sink) earliest(stream string, last uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.taken {
-		marked, known := other.mark.Streams[stream]
-		if _, done := other.read[stream]; known && !done {
+		if marked, known := other.mark[stream]; known && !other.read[stream] {
 			last = min(last, marked)
 		}
 	}

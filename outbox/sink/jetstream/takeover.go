@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,39 +16,60 @@ import (
 // stream that a bucket has not published to before.
 const clockSkew = 5 * time.Minute
 
-// takeover is a bucket that this process has taken over.
+// takeover is a bucket of which it is not known what was published behind its mark: its owner
+// has changed, or the answers to its messages were lost.
 type takeover struct {
-	outbox.Takeover
-	mark mark
-	at   time.Time
-	read map[string]bool // by stream: its tail was read, or false when the server knows it all
-	sent map[string]bool // ids that the former owner has published, and perhaps not saved
+	origin string
+	bucket int
+	mark   mark
+	since  time.Time            // what is unknown was published later
+	read   map[string]bool      // streams whose tail is read
+	known  map[string]time.Time // by stream: until when the server knows what comes again
+	sent   map[string]bool      // ids that were published
 }
 
-// settled reports that all that the former owner has published is known, and behind.
-func (t *takeover) settled() bool {
-	for _, read := range t.read {
-		if !read {
-			return false
-		}
+func newTakeover(origin string, bucket int, from mark, since time.Time) *takeover {
+	return &takeover{
+		origin: origin, bucket: bucket, mark: from, since: since,
+		read: make(map[string]bool), known: make(map[string]time.Time), sent: make(map[string]bool),
 	}
-	return len(t.read) > 0 && len(t.sent) == 0
 }
 
-// Resume makes the bucket's next page look at what its former owner has published; see
+// Resume makes the bucket's next pages look at what its former owner has published; see
 // [outbox.Resumer].
 func (s *Sink) Resume(_ context.Context, from outbox.Takeover) (position string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken[from.Bucket] = &takeover{
-		Takeover: from, mark: parseMark(from.Mark), at: time.Now(),
-		read: make(map[string]bool), sent: make(map[string]bool),
-	}
+	s.taken[from.Bucket] = newTakeover(from.Origin, from.Bucket, parseMark(from.Mark), time.Now().Add(-from.SavedAgo))
 	return "", nil
 }
 
+// lookBackLater makes the bucket's next pages look at what this one may have published
+// without an answer: an outage may last longer than the server knows ids.
+func (s *Sink) lookBackLater(page outbox.Page, began time.Time, before mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := newTakeover(page.Origin, page.Bucket, before, began)
+	if former := s.taken[page.Bucket]; former != nil {
+		for name := range former.mark {
+			if !former.read[name] { // it begins earlier
+				return
+			}
+		}
+		taken.sent = former.sent
+	}
+	s.taken[page.Bucket] = taken
+}
+
+func (s *Sink) given() mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.latest)
+}
+
 // lookBack reads the tails of the streams that the bucket has published to, and of those
-// that the page goes to, once after a take-over.
+// that the page goes to, if something may have been published to them that the server does
+// not know any more.
 func (s *Sink) lookBack(ctx context.Context, page outbox.Page) error {
 	s.mu.Lock()
 	taken := s.taken[page.Bucket]
@@ -56,7 +78,7 @@ func (s *Sink) lookBack(ctx context.Context, page outbox.Page) error {
 		return nil
 	}
 	streams := make(map[string]bool)
-	for name := range taken.mark.Streams {
+	for name := range taken.mark {
 		streams[name] = true
 	}
 	for _, one := range page.Messages {
@@ -69,19 +91,12 @@ func (s *Sink) lookBack(ctx context.Context, page outbox.Page) error {
 	delete(streams, "")
 	for name := range streams {
 		// Invariant: a bucket has one page at a time, so nobody else changes what it has read.
-		if _, done := taken.read[name]; done {
+		if taken.read[name] || time.Now().Before(taken.known[name]) {
 			continue
 		}
-		read, ids, err := s.readTail(ctx, name, taken)
-		if err != nil {
+		if err := s.readTail(ctx, name, taken); err != nil {
 			return fmt.Errorf("%w: read tail of stream: %w", outbox.ErrOutage, err)
 		}
-		s.mu.Lock()
-		taken.read[name] = read
-		for _, id := range ids {
-			taken.sent[id] = true
-		}
-		s.mu.Unlock()
 	}
 	return nil
 }
