@@ -36,5 +36,39 @@
 //   - Storing the same dead letter again stores nothing more.
 //   - Metadata and payload of a dead letter come back byte for byte.
 //
+// # The contract of an Outbox
+//
+// Appending:
+//
+//   - Messages of a unit come out when it commits, and not before; those of a unit that is
+//     rolled back or aborted never do.
+//   - Outside a unit, and after it, nothing can be appended.
+//   - A message comes out as it was, byte for byte, under an id that is the same on every run
+//     of the intent. One that can't be sent is refused with its fields, and nothing is stored.
+//   - Messages of one unit and key are numbered in the order in which they were appended.
+//   - A delayed message comes out when its time has come.
+//
+// Windows:
+//
+//   - Each message is in exactly one window, whichever units are open meanwhile and whenever
+//     they end. No open unit keeps the messages of another back.
+//   - Of two messages of one bucket, that of the unit which could see the other's is in a later
+//     window, or later in the same one.
+//   - What every bucket has passed is tidied away, and nothing else.
+//
+// Leases:
+//
+//   - A bucket has one owner at a time, under an epoch that grows with each take-over. What a
+//     former owner writes is refused with [ErrLeaseLost], whole.
+//   - Relays that live share the buckets evenly; what nobody holds is taken by those that have
+//     less than their share.
+//   - A cursor comes back as it was saved.
+//
+// Parking:
+//
+//   - Of each key the first parked message is due, then the next; one that is dead holds its
+//     key up until it is released, retried or dropped.
+//   - What operators do is recorded, in the same transaction, with who and why.
+//
 // Time is the store's own; no time of the process takes part in a decision.
 package store

@@ -47,8 +47,8 @@ type Outbox interface {
 	// Parked returns what holds the bucket's keys up.
 	Parked(ctx context.Context, bucket, limit int) (Holdup, error)
 
-	// Settle records what became of parked messages of the cursor's bucket, under its epoch;
-	// the cursor itself is left alone but for its mark.
+	// Settle records what became of parked messages of the cursor's bucket, and the cursor, as
+	// Save does.
 	Settle(ctx context.Context, cursor Cursor, outcomes []Outcome) error
 
 	// Tidy does what must be done now and then: notes where new windows begin, and empties

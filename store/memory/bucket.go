@@ -77,22 +77,14 @@ func (o *outbox) share(relay store.RelayID) int {
 
 // save writes a cursor under its lease.
 func (o *outbox) save(cursor store.Cursor) error {
-	if err := o.hold(cursor); err != nil {
-		return err
-	}
 	b := &o.buckets[cursor.Bucket]
+	if b.cursor.Relay != cursor.Relay || b.cursor.Epoch != cursor.Epoch {
+		return fmt.Errorf("save cursor: %w", store.ErrLeaseLost)
+	}
 	if cursor.Ahead >= 0 {
 		b.savedAt = time.Now()
 	}
 	b.cursor = cursor
-	return nil
-}
-
-func (o *outbox) hold(cursor store.Cursor) error {
-	held := o.buckets[cursor.Bucket].cursor
-	if held.Relay != cursor.Relay || held.Epoch != cursor.Epoch {
-		return fmt.Errorf("save cursor: %w", store.ErrLeaseLost)
-	}
 	return nil
 }
 

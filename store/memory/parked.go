@@ -75,10 +75,9 @@ func (s *Store) Settle(_ context.Context, cursor store.Cursor, outcomes []store.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.outbox
-	if err := o.hold(cursor); err != nil {
+	if err := o.save(cursor); err != nil {
 		return err
 	}
-	o.buckets[cursor.Bucket].cursor.Mark = cursor.Mark
 	for _, outcome := range outcomes {
 		one := o.parked[outcome.Number]
 		switch {

@@ -13,16 +13,14 @@ import (
 
 // bucketStatements are about who publishes a bucket, and how far it is.
 type bucketStatements struct {
-	origin                                    string
-	seen, forget, renew, rejoin, take, leased string
-	save, touch, release, leave, gone, states string
+	origin, renew, forget, rejoin, take, leased string
+	save, release, leave, gone, states          string
 }
 
 func newBucketStatements(in func(string) string) bucketStatements {
 	return bucketStatements{
-		origin: in(readOrigin), seen: in(seeRelay), forget: in(forgetRelays), renew: in(renewLeases),
-		rejoin: in(rejoinLeases), take: in(takeBuckets), leased: in(leasedBuckets),
-		save: in(saveCursor), touch: in(touchCursor), release: in(releaseBucket), leave: in(leaveBuckets), gone: in(forgetRelay),
+		origin: in(readOrigin), renew: in(renewRelay), forget: in(forgetRelays), rejoin: in(rejoinBuckets),
+		take: in(takeBuckets), leased: in(leasedBuckets), save: in(saveCursor), release: in(releaseBucket), leave: in(leaveBuckets), gone: in(forgetRelay),
 		states: in(bucketStates),
 	}
 }
@@ -30,18 +28,18 @@ func newBucketStatements(in func(string) string) bucketStatements {
 // lockBuckets makes relays take turns when they share out buckets.
 const lockBuckets = `SELECT pg_advisory_xact_lock($1)`
 
-// readOrigin also says whether the numbers of transactions are this cluster's.
+// readOrigin also says whether the numbers of transactions are this cluster's, and whether
+// every bucket has its cursor.
 const readOrigin = `
 SELECT origin.id::text,
        origin.system_identifier = (SELECT system_identifier FROM pg_control_system())
-       AND NOT EXISTS (
-         SELECT FROM oncebox.outbox_bucket
-         WHERE pg_snapshot_xmax(prev) > pg_snapshot_xmax(pg_current_snapshot())
-            OR pg_snapshot_xmax(cur) > pg_snapshot_xmax(pg_current_snapshot())
+       AND 16 = (
+         SELECT count(*) FROM oncebox.outbox_position
+         WHERE greatest(pg_snapshot_xmax(prev), pg_snapshot_xmax(cur)) <= pg_snapshot_xmax(pg_current_snapshot())
        )
 FROM oncebox.outbox_origin AS origin`
 
-const seeRelay = `
+const renewRelay = `
 INSERT INTO oncebox.outbox_relay (relay, alive_until)
 VALUES ($1, oncebox.clock() + make_interval(secs => $2))
 ON CONFLICT ON CONSTRAINT outbox_relay_once
@@ -51,15 +49,10 @@ const forgetRelays = `
 DELETE FROM oncebox.outbox_relay
 WHERE alive_until < oncebox.clock() - interval '1 minute'`
 
-const renewLeases = `
+// rejoinBuckets fences off what the relay itself was doing before.
+const rejoinBuckets = `
 UPDATE oncebox.outbox_bucket
-SET lease_until = oncebox.clock() + make_interval(secs => $2)
-WHERE owner = $1`
-
-// rejoinLeases fences off what the relay itself was doing before.
-const rejoinLeases = `
-UPDATE oncebox.outbox_bucket
-SET epoch = epoch + 1, lease_until = oncebox.clock() + make_interval(secs => $2)
+SET epoch = epoch + 1
 WHERE owner = $1`
 
 // relayShare is how many buckets a relay should hold: all alike, the first ones one more
@@ -74,23 +67,26 @@ WITH share AS (` + relayShare + `
 ), free AS (
   SELECT bucket
   FROM oncebox.outbox_bucket
-  WHERE owner IS NULL OR lease_until < oncebox.clock()
+  WHERE owner IS NULL OR NOT EXISTS (
+    SELECT FROM oncebox.outbox_relay WHERE relay = owner AND alive_until > oncebox.clock()
+  )
   ORDER BY bucket
   LIMIT greatest(0, (SELECT buckets FROM share) - (SELECT count(*) FROM oncebox.outbox_bucket WHERE owner = $1))
 )
 UPDATE oncebox.outbox_bucket AS taken
-SET owner = $1, epoch = taken.epoch + 1, lease_until = oncebox.clock() + make_interval(secs => $2)
+SET owner = $1, epoch = taken.epoch + 1
 FROM free
 WHERE taken.bucket = free.bucket`
 
 const leasedBuckets = `
 WITH share AS (` + relayShare + `
 )
-SELECT bucket, epoch, prev::text, coalesce(cur::text, ''), last_id, high_id, mark, ahead,
-       extract(epoch FROM oncebox.clock() - saved_at)::float8, share.buckets
+SELECT bucket.bucket, bucket.epoch, prev::text, coalesce(cur::text, ''), last_id, high_id, mark, ahead,
+       extract(epoch FROM oncebox.clock() - known_at)::float8, share.buckets
 FROM share
-LEFT JOIN oncebox.outbox_bucket ON owner = $1
-ORDER BY bucket`
+LEFT JOIN oncebox.outbox_bucket AS bucket ON bucket.owner = $1
+LEFT JOIN oncebox.outbox_position AS position ON position.bucket = bucket.bucket
+ORDER BY bucket.bucket`
 
 // Lease renews what the relay holds and takes its share; see [store.Outbox].
 func (l *ledger) Lease(ctx context.Context, request store.LeaseRequest) (lease store.Lease, err error) {
@@ -98,19 +94,17 @@ func (l *ledger) Lease(ctx context.Context, request store.LeaseRequest) (lease s
 		return lease, fmt.Errorf("lease buckets: For: %v is less than a second", request.For)
 	}
 	relay, length := uuidOf(request.Relay), seconds(request.For)
-	keep := l.sql.bucket.renew
-	if request.Fresh {
-		keep = l.sql.bucket.rejoin
-	}
 	ours := false
 	calls := []call{
 		{sql: l.sql.bucket.origin, each: func(scan func(...any) error) error { return scan(&lease.Origin, &ours) }},
 		{sql: lockBuckets, args: []any{l.bucketsLock()}, each: skipRow},
-		{sql: l.sql.bucket.seen, args: []any{relay, length}},
+		{sql: l.sql.bucket.renew, args: []any{relay, length}},
 		{sql: l.sql.bucket.forget},
-		{sql: keep, args: []any{relay, length}},
-		{sql: l.sql.bucket.take, args: []any{relay, length}},
 	}
+	if request.Fresh {
+		calls = append(calls, call{sql: l.sql.bucket.rejoin, args: []any{relay}})
+	}
+	calls = append(calls, call{sql: l.sql.bucket.take, args: []any{relay}})
 	for _, cursor := range request.Idle {
 		calls = append(calls, l.save(cursor))
 	}
@@ -152,11 +146,17 @@ func scanLeased(scan func(...any) error, relay store.RelayID, lease *store.Lease
 }
 
 // saveCursor writes nothing when the lease is lost.
+//
+// Invariant: it takes no lock. When the bucket is taken over in the same moment, what the
+// former owner has written has a lower epoch than all that the new one writes, and so is
+// never read again. What must not be written at all then is written after holdBucket.
 const saveCursor = `
-UPDATE oncebox.outbox_bucket
-SET prev = $4, cur = $5, last_id = $6, high_id = $7, mark = $8,
-    ahead = $9, saved_at = CASE WHEN $9 >= 0 THEN oncebox.clock() ELSE saved_at END
-WHERE bucket = $1 AND owner = $2 AND epoch = $3
+INSERT INTO oncebox.outbox_cursor (bucket, epoch, prev, cur, last_id, high_id, mark, ahead, known_at)
+SELECT $1, $3, $4, $5, $6, $7, $8, $9, CASE
+  WHEN $9 >= 0 THEN oncebox.clock()
+  ELSE (SELECT known_at FROM oncebox.outbox_position WHERE bucket = $1)
+END
+WHERE EXISTS (SELECT FROM oncebox.outbox_bucket WHERE bucket = $1 AND owner = $2 AND epoch = $3)
 RETURNING bucket`
 
 func (l *ledger) save(c store.Cursor) call {
@@ -193,7 +193,7 @@ func (l *ledger) Save(ctx context.Context, cursor store.Cursor) error {
 
 const releaseBucket = `
 UPDATE oncebox.outbox_bucket
-SET owner = NULL, lease_until = '-infinity'
+SET owner = NULL
 WHERE bucket = $1 AND owner = $2 AND epoch = $3`
 
 // Release saves a cursor and gives its bucket back; see [store.Outbox].
@@ -211,7 +211,7 @@ func (l *ledger) Release(ctx context.Context, cursor store.Cursor) error {
 
 const leaveBuckets = `
 UPDATE oncebox.outbox_bucket
-SET owner = NULL, lease_until = '-infinity'
+SET owner = NULL
 WHERE owner = $1`
 
 const forgetRelay = `DELETE FROM oncebox.outbox_relay WHERE relay = $1`

@@ -45,7 +45,7 @@ ON CONFLICT DO NOTHING`
 // Park stores messages that can't be published now; see [store.Outbox].
 func (l *ledger) Park(ctx context.Context, cursor store.Cursor, parked []store.Parked) error {
 	held := false
-	calls := []call{fence(l.save(cursor), &held)}
+	calls := []call{fence(call{sql: l.sql.parked.hold, args: leaseArgs(cursor)}, &held), l.save(cursor)}
 	for _, one := range parked {
 		var key any
 		if one.Key != "" {
@@ -134,11 +134,6 @@ SET attempts = $5, next_at = oncebox.clock() + make_interval(secs => $6), last_e
     dead_at = CASE WHEN $8 THEN oncebox.clock() END, released = $9
 WHERE bucket = $1 AND id = $4 AND` + holding
 
-const touchCursor = `
-UPDATE oncebox.outbox_bucket
-SET mark = $4
-WHERE bucket = $1 AND owner = $2 AND epoch = $3 AND mark <> $4`
-
 // Settle records what became of parked messages; see [store.Outbox].
 func (l *ledger) Settle(ctx context.Context, cursor store.Cursor, outcomes []store.Outcome) error {
 	held := false
@@ -152,7 +147,7 @@ func (l *ledger) Settle(ctx context.Context, cursor store.Cursor, outcomes []sto
 		calls = append(calls, call{sql: l.sql.parked.postpone, args: append(args,
 			one.Attempts, seconds(one.Wait), encodeText(cut(one.Error, store.MaxReasonBytes)), one.Dead, one.Released)})
 	}
-	calls = append(calls, call{sql: l.sql.bucket.touch, args: append(leaseArgs(cursor), cursor.Mark)})
+	calls = append(calls, l.save(cursor))
 	if err := l.source.pipeline(ctx, calls...); err != nil {
 		return unavailable("settle parked messages", err)
 	}

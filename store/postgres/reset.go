@@ -22,21 +22,25 @@ const (
 
 	dropPublished = `
 DELETE FROM oncebox.outbox AS message
-USING oncebox.outbox_bucket AS bucket
+USING oncebox.outbox_position AS bucket
 WHERE bucket.bucket = message.bucket AND` + published
 
 	resendUnpublished = `UPDATE oncebox.outbox SET xid = pg_current_xact_id()`
 
 	resetBuckets = `
 UPDATE oncebox.outbox_bucket
-SET prev = current_setting('oncebox_reset.prev')::pg_snapshot, cur = NULL, last_id = 0, high_id = 0,
-    owner = NULL, lease_until = '-infinity', epoch = epoch + 1, mark = ''`
+SET owner = NULL, epoch = epoch + 1`
+
+	resetCursors = `
+INSERT INTO oncebox.outbox_cursor (bucket, epoch, prev, last_id, high_id, mark, ahead)
+SELECT bucket, epoch, current_setting('oncebox_reset.prev')::pg_snapshot, 0, 0, '', 0
+FROM oncebox.outbox_bucket`
 
 	resetTicks  = `DELETE FROM oncebox.outbox_tick`
 	firstTick   = `INSERT INTO oncebox.outbox_tick (xid, last_id) VALUES ('0', 0)`
 	resetOrigin = `UPDATE oncebox.outbox_origin SET system_identifier = (SELECT system_identifier FROM pg_control_system())`
-	anyLease    = `SELECT EXISTS (SELECT FROM oncebox.outbox_bucket WHERE owner IS NOT NULL AND lease_until > oncebox.clock())`
-	lockOutbox  = `LOCK TABLE oncebox.outbox, oncebox.outbox_bucket IN EXCLUSIVE MODE`
+	anyRelay    = `SELECT EXISTS (SELECT FROM oncebox.outbox_relay WHERE alive_until > oncebox.clock())`
+	lockOutbox  = `LOCK TABLE oncebox.outbox, oncebox.outbox_bucket, oncebox.outbox_cursor IN EXCLUSIVE MODE`
 )
 
 // ErrRelaysRun says that an outbox can't be reset while relays publish it.
@@ -54,13 +58,13 @@ func (l *ledger) ResetOutbox(ctx context.Context, order store.Order) error {
 			return err
 		}
 		running := false
-		if err := on.row(ctx, in(anyLease), nil, &running); err != nil {
+		if err := on.row(ctx, in(anyRelay), nil, &running); err != nil {
 			return err
 		}
 		if running {
 			return ErrRelaysRun
 		}
-		for _, sql := range []string{keepSnapshot, dropPublished, resendUnpublished, resetBuckets, resetTicks, firstTick, resetOrigin} {
+		for _, sql := range []string{keepSnapshot, dropPublished, resendUnpublished, resetBuckets, resetCursors, resetTicks, firstTick, resetOrigin} {
 			if _, err := on.exec(ctx, in(sql), nil); err != nil {
 				return err
 			}

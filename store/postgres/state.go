@@ -16,9 +16,9 @@ SELECT (SELECT count(*) FROM oncebox.outbox_parked WHERE dead_at IS NULL),
        (SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'oncebox.outbox'::regclass)::bigint`
 
 const bucketStates = `
-SELECT bucket, coalesce(lease_until > oncebox.clock() AND owner IS NOT NULL, false), epoch,
-       extract(epoch FROM oncebox.clock() - saved_at)::float8, prev::text, last_id
-FROM oncebox.outbox_bucket
+SELECT bucket, EXISTS (SELECT FROM oncebox.outbox_relay WHERE relay = owner AND alive_until > oncebox.clock()), epoch,
+       extract(epoch FROM oncebox.clock() - known_at)::float8, prev::text, last_id
+FROM oncebox.outbox_position
 ORDER BY bucket`
 
 // maxLooks bounds how many slots are looked into for a bucket's oldest message.

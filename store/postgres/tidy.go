@@ -16,14 +16,41 @@ JOIN pg_class AS child ON child.oid = pg_inherits.inhrelid
 WHERE pg_inherits.inhparent = 'oncebox.outbox'::regclass AND pg_relation_size(child.oid) > 0
 ORDER BY child.oid`
 
-const currentSlot = `SELECT ((last_value >> 20) & 63)::int FROM oncebox.outbox_id`
+// currentSlot also says whether there are many old cursors.
+const currentSlot = `
+SELECT ((last_value >> 20) & 63)::int, pg_relation_size('oncebox.outbox_cursor') > 500000
+FROM oncebox.outbox_id`
+
+// Statements that leave only the last cursors. Nothing is locked for longer than a few
+// milliseconds, nor waited for.
+const (
+	lockTimeout     = `SELECT set_config('lock_timeout', '50ms', true)`
+	lockCursors     = `LOCK TABLE oncebox.outbox_cursor IN ACCESS EXCLUSIVE MODE`
+	keepCursors     = `SELECT set_config('oncebox_cursor.kept', jsonb_agg(to_jsonb(position))::text, true) FROM oncebox.outbox_position AS position`
+	truncateCursors = `TRUNCATE oncebox.outbox_cursor`
+	restoreCursors  = `
+INSERT INTO oncebox.outbox_cursor
+SELECT kept.* FROM jsonb_populate_recordset(NULL::oncebox.outbox_cursor, current_setting('oncebox_cursor.kept')::jsonb) AS kept`
+)
+
+// forgetCursors empties the table of cursors but for the last ones.
+func (l *ledger) forgetCursors(ctx context.Context) error {
+	sql := l.sql.window
+	err := l.source.pipeline(ctx,
+		call{sql: lockTimeout, each: skipRow}, call{sql: sql.lockCursors}, call{sql: sql.keep, each: skipRow},
+		call{sql: sql.truncate}, call{sql: sql.restore})
+	if sqlState(err) == lockNotAvailable {
+		return nil // another time
+	}
+	return err
+}
 
 const (
 	// slotPassed reports whether every message in a slot lies in a window that is done.
 	slotPassed = `
 SELECT NOT EXISTS (
   SELECT FROM oncebox.outbox_slot AS message
-  JOIN oncebox.outbox_bucket AS bucket ON bucket.bucket = message.bucket
+  JOIN oncebox.outbox_position AS bucket ON bucket.bucket = message.bucket
   WHERE NOT pg_visible_in_snapshot(message.xid, bucket.prev)
 )`
 	// lockSlot waits for no one: while a transaction that wrote to the slot runs, it fails.
@@ -31,7 +58,7 @@ SELECT NOT EXISTS (
 	emptySlot = `TRUNCATE oncebox.outbox_slot`
 )
 
-// Tidy notes a tick and empties slots; see [store.Outbox].
+// Tidy notes a tick, forgets old cursors and empties slots; see [store.Outbox].
 func (l *ledger) Tidy(ctx context.Context) (done store.Tidied, err error) {
 	err = l.source.pipeline(ctx,
 		call{sql: l.sql.window.ticked, each: skipRow}, call{sql: l.sql.window.tick}, call{sql: l.sql.window.forgetTicks})
@@ -40,8 +67,9 @@ func (l *ledger) Tidy(ctx context.Context) (done store.Tidied, err error) {
 	}
 	var used []int
 	var current int
+	var many bool
 	err = l.source.query(ctx, func(on session) error {
-		if err := on.row(ctx, l.sql.window.current, nil, &current); err != nil {
+		if err := on.row(ctx, l.sql.window.current, nil, &current, &many); err != nil {
 			return err
 		}
 		return on.rows(ctx, l.sql.window.used, nil, func(scan func(...any) error) error {
@@ -56,6 +84,11 @@ func (l *ledger) Tidy(ctx context.Context) (done store.Tidied, err error) {
 	})
 	if err != nil {
 		return done, unavailable("look for full slots", err)
+	}
+	if many {
+		if err := l.forgetCursors(ctx); err != nil {
+			return done, unavailable("forget old cursors", err)
+		}
 	}
 	for _, slot := range used {
 		if slot == current {

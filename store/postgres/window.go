@@ -17,12 +17,14 @@ const (
 // windowStatements open windows and keep the ring.
 type windowStatements struct {
 	open, ticked, tick, forgetTicks, moveDue, used, current string
+	keep, lockCursors, truncate, restore                    string
 }
 
 func newWindowStatements(in func(string) string) windowStatements {
 	return windowStatements{
 		open: in(openWindow), ticked: in(readSequence), tick: in(insertTick), forgetTicks: in(forgetTicks),
 		moveDue: in(moveDue), used: in(usedSlots), current: in(currentSlot),
+		keep: in(keepCursors), lockCursors: in(lockCursors), truncate: in(truncateCursors), restore: in(restoreCursors),
 	}
 }
 
@@ -84,7 +86,7 @@ WHERE xid < (
   SELECT kept.xid
   FROM oncebox.outbox_tick AS kept
   WHERE kept.xid <= (
-    SELECT pg_snapshot_xmin(prev) FROM oncebox.outbox_bucket ORDER BY pg_snapshot_xmin(prev) LIMIT 1
+    SELECT pg_snapshot_xmin(prev) FROM oncebox.outbox_position ORDER BY pg_snapshot_xmin(prev) LIMIT 1
   )
   ORDER BY kept.xid DESC LIMIT 1
 )`

@@ -93,7 +93,7 @@ func appending(t *testing.T, open func(t *testing.T) Backend) {
 			reader := b.reader()
 			sent := store.Message{
 				ID: "id", Topic: "topic", Key: "key \u00e4", Payload: []byte("\x00\xff{}"),
-				Headers: map[string]string{"base64:": "base64:x", "é": `"quoted" \u0000`, "empty": ""},
+				Headers: map[string]string{"base64": "base64:x", "é": `"quoted" \u0000`, "empty": ""},
 			}
 			b.commit("1", sent, store.Message{Topic: "bare"})
 			read := reader.read()
