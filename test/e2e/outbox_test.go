@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,25 +84,33 @@ func (b *outboxBed) relay(st store.Outbox, change func(*outbox.RelayConfig)) (st
 	return stop
 }
 
-// inStream waits until the stream has as many messages and returns them.
+// inStream waits until the stream has as many messages and everything in the outbox is passed,
+// and returns them.
 func (b *outboxBed) inStream(count int) (all []jetstream.Msg) {
 	b.t.Helper()
-	var state jetstream.StreamState
 	require.Eventually(b.t, func() bool {
 		info, err := b.stream.Info(b.t.Context())
-		state = info.State
-		return err == nil && state.Msgs >= uint64(count)
+		return err == nil && info.State.Msgs >= uint64(count) && b.passed()
 	}, patience, 10*time.Millisecond, "the stream has too few messages")
+	info, err := b.stream.Info(b.t.Context())
+	require.NoError(b.t, err)
+	require.EqualValues(b.t, count, info.State.Msgs)
 	reader, err := b.stream.OrderedConsumer(b.t.Context(), jetstream.OrderedConsumerConfig{})
 	require.NoError(b.t, err)
-	batch, err := reader.Fetch(int(state.Msgs), jetstream.FetchMaxWait(5*time.Second))
+	batch, err := reader.Fetch(count, jetstream.FetchMaxWait(5*time.Second))
 	require.NoError(b.t, err)
 	for msg := range batch.Messages() {
 		all = append(all, msg)
 	}
 	require.NoError(b.t, batch.Error())
-	require.Len(b.t, all, count)
+	require.Equal(b.t, count, len(all))
 	return all
+}
+
+// passed reports that every message is published or parked, and saved as such.
+func (b *outboxBed) passed() bool {
+	state, err := b.st.State(b.t.Context())
+	return err == nil && !slices.ContainsFunc(state.Buckets, func(one store.BucketState) bool { return one.Oldest > 0 })
 }
 
 func TestOutbox_WhatAHandlerReturnsIsSentOnceAndFoundByAConsumer(t *testing.T) {
@@ -237,7 +246,10 @@ func TestJetStream_AnotherRelayTakesOverLateAndDoublesNothing(t *testing.T) {
 	st := &forgetful{Outbox: b.st}
 	st.left.Store(1 << 40)
 	stop := b.relay(st, nil)
-	b.inStream(20)
+	require.Eventually(t, func() bool {
+		info, err := b.stream.Info(t.Context())
+		return err == nil && info.State.Msgs >= 20
+	}, patience, 10*time.Millisecond)
 	stop()
 	time.Sleep(300 * time.Millisecond)
 	b.relay(b.st, nil)

@@ -35,8 +35,14 @@ func (b *bed) anHour(ctx context.Context, messages int, out io.Writer) error {
 		}
 	}()
 	began := time.Now()
-	err = runUntil(ctx, st, &nowhere{}, messages)
+	drained, stopRelay, err := start(ctx, st, &nowhere{}, messages)
+	if err != nil {
+		stop()
+		return err
+	}
+	err = drained()
 	took := time.Since(began)
+	stopRelay()
 	stop()
 	if err != nil {
 		return err

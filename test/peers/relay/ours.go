@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,17 +14,21 @@ import (
 	"github.com/oncebox/oncebox/store/postgres"
 )
 
-// nowhere is a sink that does nothing but count.
+// nowhere is a sink that does nothing but count. A closed gate holds it up.
 type nowhere struct {
 	count atomic.Int64
+	gate  chan struct{}
 	on    func(outbox.Page)
 }
 
 func (n *nowhere) Publish(_ context.Context, page outbox.Page) []error {
+	if n.gate != nil {
+		<-n.gate
+	}
+	n.count.Add(int64(len(page.Messages)))
 	if n.on != nil {
 		n.on(page)
 	}
-	n.count.Add(int64(len(page.Messages)))
 	return make([]error, len(page.Messages))
 }
 
@@ -63,8 +68,8 @@ FROM (
 	return err
 }
 
-// drain fills the outbox and measures how fast a relay empties it, from its start to the
-// last message, windows and leases included.
+// drain fills the outbox while a relay runs whose sink is held up, and measures how fast it
+// drains from then on, windows included.
 func (b *bed) drain(ctx context.Context, messages int, held bool) (float64, error) {
 	st, err := b.migrate(ctx)
 	if err != nil {
@@ -77,44 +82,48 @@ func (b *bed) drain(ctx context.Context, messages int, held bool) (float64, erro
 		}
 		defer release()
 	}
+	sink := &nowhere{gate: make(chan struct{})}
+	drained, stop, err := start(ctx, st, sink, messages)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
 	if err := b.fill(ctx, messages); err != nil {
 		return 0, err
 	}
-	sink := &nowhere{}
 	began := time.Now()
-	if err := runUntil(ctx, st, sink, messages); err != nil {
+	close(sink.gate)
+	if err := drained(); err != nil {
 		return 0, err
 	}
 	return float64(messages) / time.Since(began).Seconds(), nil
 }
 
-// runUntil runs a relay until the sink has as many messages.
-func runUntil(ctx context.Context, st *postgres.Store, sink *nowhere, messages int) error {
+// start runs a relay. drained waits until the sink has as many messages.
+func start(ctx context.Context, st *postgres.Store, sink *nowhere, messages int) (drained func() error, stop func(), err error) {
 	relay, err := outbox.NewRelay(st, sink, outbox.RelayConfig{})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	done := make(chan struct{})
-	sink.on = func(page outbox.Page) {
-		if sink.count.Load()+int64(len(page.Messages)) >= int64(messages) {
-			select {
-			case <-done:
-			default:
-				close(done)
-			}
+	var once sync.Once
+	sink.on = func(outbox.Page) {
+		if sink.count.Load() >= int64(messages) {
+			once.Do(func() { close(done) })
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()
-	select {
-	case <-done:
-	case err := <-ended:
-		return err
-	case <-time.After(10 * time.Minute):
-		return fmt.Errorf("drained %d of %d messages in 10 minutes", sink.count.Load(), messages)
+	drained = func() error {
+		select {
+		case <-done:
+			return nil
+		case err := <-ended:
+			return err
+		case <-time.After(10 * time.Minute):
+			return fmt.Errorf("drained %d of %d messages in 10 minutes", sink.count.Load(), messages)
+		}
 	}
-	go func() { stop(); <-ended }() // handing over is not part of it
-	return nil
+	return drained, func() { cancel(); <-ended }, nil
 }
