@@ -55,12 +55,13 @@ func (w *worker) run(ctx context.Context) error {
 	if errors.Is(err, errReleasing) {
 		return w.life.store.Release(ctx, w.cursor)
 	}
-	if err != nil && ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
 	return err
 }
 
+// publishAll never returns without an error.
 func (w *worker) publishAll(ctx context.Context) error {
 	if err := w.resume(ctx); err != nil {
 		return err

@@ -42,34 +42,42 @@ type assignment struct {
 	Settings settings
 }
 
-func readAssignment() (told assignment, err error) {
-	if err := json.Unmarshal([]byte(os.Getenv(workerVariable)), &told); err != nil {
-		return told, fmt.Errorf("read assignment: %w", err)
+// post is what a process works with.
+type post struct {
+	assignment
+	pool *pgxpool.Pool
+	nc   *natsgo.Conn
+	js   jetstream.JetStream
+}
+
+// takeUp reads the assignment and opens what it takes.
+func takeUp(ctx context.Context) (p post, err error) {
+	if err := json.Unmarshal([]byte(os.Getenv(workerVariable)), &p.assignment); err != nil {
+		return p, fmt.Errorf("read assignment: %w", err)
 	}
-	return told, nil
+	if p.pool, err = pgxpool.New(ctx, p.Servers.Postgres); err != nil {
+		return p, fmt.Errorf("open pool: %w", err)
+	}
+	if p.nc, err = natsgo.Connect(p.Servers.NATS); err != nil {
+		return p, fmt.Errorf("connect to NATS: %w", err)
+	}
+	p.js, err = jetstream.New(p.nc)
+	return p, err
+}
+
+func (p post) close() {
+	p.nc.Close()
+	p.pool.Close()
 }
 
 // work consumes orders until the process ends, which is mostly by SIGKILL.
 func work(ctx context.Context) error {
-	told, err := readAssignment()
+	told, err := takeUp(ctx)
 	if err != nil {
 		return err
 	}
-	pool, err := pgxpool.New(ctx, told.Servers.Postgres)
-	if err != nil {
-		return fmt.Errorf("open pool: %w", err)
-	}
-	defer pool.Close()
-	nc, err := natsgo.Connect(told.Servers.NATS)
-	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	column, err := protect(told.Column, pool, biller{settings: told.Settings, schema: told.Schema}, directPublisher{js})
+	defer told.close()
+	column, err := protect(told.Column, told.pool, biller{settings: told.Settings, schema: told.Schema}, directPublisher{told.js})
 	if err != nil {
 		return err
 	}
