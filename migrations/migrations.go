@@ -147,7 +147,7 @@ func (o Options) schema() (string, error) {
 		return DefaultSchema, nil
 	case len(o.Schema) > 63:
 		return "", fmt.Errorf("Schema: %d bytes, more than the 63 of a Postgres name", len(o.Schema))
-	case strings.ContainsAny(o.Schema, "\x00\"\n\r"):
+	case strings.ContainsAny(o.Schema, "\x00\"'\n\r"):
 		return "", errors.New("Schema: holds a quote or a control character")
 	case strings.HasPrefix(o.Schema, "pg_"):
 		return "", errors.New("Schema: begins with pg_, which Postgres keeps for itself")

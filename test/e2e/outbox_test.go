@@ -301,6 +301,30 @@ func TestJetStream_AMessageThatTheStreamCantTakeHoldsItsKeyUp(t *testing.T) {
 	require.Equal(t, "after it", string(b.inStream(2)[1].Data()))
 }
 
+func TestJetStream_ATopicWithoutAStreamHoldsUpNothingElse(t *testing.T) {
+	t.Parallel()
+	b := setupOutbox(t, nil)
+	var outages atomic.Int64
+	b.relay(b.st, func(c *outbox.RelayConfig) {
+		c.OnEvent = func(_ context.Context, e outbox.Event) {
+			if e.Kind == outbox.EventOutage {
+				outages.Add(1)
+			}
+		}
+	})
+	tx, err := b.db.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, outbox.Append(t.Context(), b.st.Tx(tx),
+		outbox.Message{Topic: "nowhere." + b.topic, Key: "a"}, outbox.Message{Topic: b.topic, Key: "b", Payload: []byte("here")}))
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, "here", string(b.inStream(1)[0].Data()))
+	parked, err := b.st.ListParked(t.Context(), 0, 10, false)
+	require.NoError(t, err)
+	require.Len(t, parked, 1)
+	require.Contains(t, parked[0].Error, "no stream")
+	require.Zero(t, outages.Load())
+}
+
 func TestJetStream_TheServersHeadersAreNotTheUsers(t *testing.T) {
 	t.Parallel()
 	b := setupOutbox(t, nil)

@@ -115,6 +115,9 @@ func (s *Sink) send(ctx context.Context, page outbox.Page, one store.Outgoing) e
 	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
 	defer cancel()
 	ack, err := s.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	if errors.Is(err, jetstream.ErrNoStreamResponse) && s.lacksStream(ctx, msg.Subject) {
+		return errNoStream
+	}
 	if err != nil {
 		return classify(err)
 	}
@@ -123,6 +126,14 @@ func (s *Sink) send(ctx context.Context, page outbox.Page, one store.Outgoing) e
 }
 
 func origin(id string, bucket int) string { return id + "/" + strconv.Itoa(bucket) }
+
+var errNoStream = errors.New("no stream takes the topic's subject: create one, or mend the topic")
+
+// lacksStream tells a subject without a stream from a server that does not answer for it.
+func (s *Sink) lacksStream(ctx context.Context, subject string) bool {
+	_, err := s.js.StreamNameBySubject(ctx, subject)
+	return errors.Is(err, jetstream.ErrStreamNotFound)
+}
 
 // classify tells a broker that is away, or can take nothing now, from a message that it
 // can't take.
