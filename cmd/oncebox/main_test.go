@@ -23,16 +23,16 @@ func TestMigrate_StatusTellsWhatUpDoes(t *testing.T) {
 	t.Setenv(dsnVariable, db.DSN)
 	status, out, errOut := execute(t, "", "migrate", "status", "--schema", db.Schema)
 	require.Equal(t, 3, status)
-	require.Contains(t, out, "at 0 of 1")
+	require.Contains(t, out, "at 0 of 2")
 	require.Contains(t, errOut, "oncebox migrate up")
 
 	status, out, errOut = execute(t, "", "migrate", "up", "--schema", db.Schema)
 	require.Zero(t, status, errOut)
-	require.Contains(t, out, "from 0 to 1")
+	require.Contains(t, out, "from 0 to 2")
 
 	status, out, errOut = execute(t, "", "migrate", "status", "--json", "--schema", db.Schema)
 	require.Zero(t, status, errOut)
-	require.JSONEq(t, `{"schema": "`+db.Schema+`", "current": 1, "latest": 1}`, out)
+	require.JSONEq(t, `{"schema": "`+db.Schema+`", "current": 2, "latest": 2}`, out)
 }
 
 func TestMigrate_SaysWhichVariableIsMissing(t *testing.T) {
