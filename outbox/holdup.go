@@ -12,6 +12,8 @@ const (
 	parkedEvery = 5 * time.Second
 	// parkedAtOnce bounds what is read of them.
 	parkedAtOnce = 100
+	// parkedRounds bounds how long they keep other messages back: a key may have many.
+	parkedRounds = 20
 )
 
 // holdup is what a worker knows of its bucket's parked messages. Its keys may be more than
@@ -57,9 +59,9 @@ func (h *holdup) divert(messages []store.Outgoing) (d diverted) {
 }
 
 // publishParked tries the parked messages whose turn it is, key by key in order, until none
-// is due.
+// is due or others should have their turn.
 func (w *worker) publishParked(ctx context.Context) error {
-	for w.parked.due() {
+	for round := 0; w.parked.due() && round < parkedRounds; round++ {
 		held, err := w.life.store.Parked(ctx, w.bucket, parkedAtOnce)
 		if err != nil {
 			return err

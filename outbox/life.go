@@ -19,6 +19,8 @@ const (
 	minPoll = 5 * time.Millisecond
 	// tidyEvery is how often slots are looked at; a slot lasts for a million messages.
 	tidyEvery = time.Second
+	// tidyTimeout is long for a look at a million messages, and for a database that is slow.
+	tidyTimeout = 2 * time.Minute
 	// endTimeout bounds what is written at the end of a life.
 	endTimeout = 5 * time.Second
 )
@@ -144,7 +146,9 @@ func (l *life) renew(ctx, working context.Context, fresh bool) error {
 		}
 	}
 	sent := time.Now()
-	lease, err := l.store.Lease(ctx, request)
+	asking, cancel := context.WithTimeout(ctx, l.config.LeaseFor) // an answer after that is of no use
+	defer cancel()
+	lease, err := l.store.Lease(asking, request)
 	if err != nil {
 		return err
 	}
@@ -240,11 +244,16 @@ func (l *life) tidy(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-l.due:
-			if _, err := l.store.MoveDue(ctx, l.config.PageMessages); err != nil && ctx.Err() == nil {
+			moving, cancel := context.WithTimeout(ctx, tidyTimeout)
+			_, err := l.store.MoveDue(moving, l.config.PageMessages)
+			cancel()
+			if err != nil && ctx.Err() == nil {
 				return err
 			}
 		case <-tick.C:
-			done, err := l.store.Tidy(ctx)
+			tidying, cancel := context.WithTimeout(ctx, tidyTimeout)
+			done, err := l.store.Tidy(tidying)
+			cancel()
 			if err != nil && ctx.Err() == nil {
 				return err
 			}

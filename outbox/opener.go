@@ -20,17 +20,21 @@ func (l *life) openWindows(ctx context.Context) error {
 	wait := minPoll
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var looked time.Time
+	var looked, next time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.asked:
-			wait = minPoll
-			timer.Reset(wait)
+			// Only ever sooner: whoever asks again and again must not put it off.
+			if soon := time.Now().Add(minPoll); soon.Before(next) {
+				wait, next = minPoll, soon
+				timer.Reset(minPoll)
+			}
 			continue
 		case <-l.rung:
 			if soon := minPoll - time.Since(looked); soon > 0 { // many commit: they share a window
+				next = time.Now().Add(soon)
 				timer.Reset(soon)
 				continue
 			}
@@ -48,6 +52,7 @@ func (l *life) openWindows(ctx context.Context) error {
 		if found {
 			wait = minPoll
 		}
+		next = time.Now().Add(wait)
 		timer.Reset(wait)
 	}
 }
@@ -60,6 +65,8 @@ func (l *life) open(ctx context.Context) (found bool, err error) {
 	if len(l.idle) == 0 {
 		return false, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, l.config.LeaseFor)
+	defer cancel()
 	opening, err := l.store.Open(ctx, l.beginnings())
 	if err != nil {
 		return false, err

@@ -23,8 +23,6 @@ type Parked struct {
 type Holdup struct {
 	// Keys are the ordering keys of which messages are parked and not released.
 	Keys []string
-	// Waiting counts all that is parked and not dead.
-	Waiting int
 	// Due are the messages whose turn it is, the first of each key.
 	Due []Parked
 	// Next is how long the next one is away; zero when none waits.

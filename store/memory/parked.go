@@ -46,9 +46,6 @@ func (s *Store) Parked(_ context.Context, bucket, limit int) (held store.Holdup,
 		if one.Bucket != bucket || one.Released {
 			continue
 		}
-		if !one.Dead {
-			held.Waiting++
-		}
 		if one.Key != "" {
 			if seen[one.Key] {
 				continue

@@ -66,43 +66,55 @@ func (l *ledger) Park(ctx context.Context, cursor store.Cursor, parked []store.P
 
 func leaseArgs(c store.Cursor) []any { return []any{c.Bucket, uuidOf(c.Relay), c.Epoch} }
 
-// heldKeys are the keys that a message is in the way of.
-const heldKeys = `
-SELECT ordering_key, count(*) FILTER (WHERE dead_at IS NULL)
-FROM oncebox.outbox_parked
-WHERE bucket = $1 AND NOT released
-GROUP BY ordering_key`
+// headsOfKeys walks from key to key along the index, to the first message of each that is in
+// its way; how many wait behind it does not matter.
+const headsOfKeys = `
+WITH RECURSIVE head AS (
+  (
+    SELECT ordering_key, id
+    FROM oncebox.outbox_parked
+    WHERE bucket = $1 AND NOT released AND ordering_key IS NOT NULL
+    ORDER BY ordering_key, id
+    LIMIT 1
+  )
+  UNION ALL
+  SELECT following.ordering_key, following.id
+  FROM head
+  CROSS JOIN LATERAL (
+    SELECT ordering_key, id
+    FROM oncebox.outbox_parked
+    WHERE bucket = $1 AND NOT released AND ordering_key > head.ordering_key
+    ORDER BY ordering_key, id
+    LIMIT 1
+  ) AS following
+)`
 
-// dueParked are the first messages of keys that are held up by nothing dead, and those
-// without a key, by their turn.
-const dueParked = `
-SELECT head.id, head.message_id, head.topic, coalesce(head.ordering_key, ''), head.headers::text, head.payload, head.at,
-       extract(epoch FROM oncebox.clock() - head.at)::float8,
-       head.attempts, head.last_error, extract(epoch FROM head.next_at - oncebox.clock())::float8
-FROM (
-  SELECT DISTINCT ON (coalesce(ordering_key, id::text), ordering_key IS NULL) *
-  FROM oncebox.outbox_parked
-  WHERE bucket = $1 AND NOT released
-  ORDER BY coalesce(ordering_key, id::text), ordering_key IS NULL, id
-) AS head
-WHERE head.dead_at IS NULL
-ORDER BY head.next_at, head.id
+const heldKeys = headsOfKeys + `
+SELECT ordering_key FROM head`
+
+// dueParked are the heads that are not dead, and messages without a key, by their turn.
+const dueParked = headsOfKeys + `
+SELECT id, message_id, topic, coalesce(ordering_key, ''), headers::text, payload, at,
+       extract(epoch FROM oncebox.clock() - at)::float8,
+       attempts, last_error, extract(epoch FROM next_at - oncebox.clock())::float8
+FROM oncebox.outbox_parked
+WHERE bucket = $1 AND NOT released AND dead_at IS NULL
+  AND id IN (
+    SELECT id FROM head
+    UNION ALL
+    SELECT id FROM oncebox.outbox_parked WHERE bucket = $1 AND NOT released AND ordering_key IS NULL
+  )
+ORDER BY next_at, id
 LIMIT $2`
 
 // Parked returns what holds keys up; see [store.Outbox].
 func (l *ledger) Parked(ctx context.Context, bucket, limit int) (held store.Holdup, err error) {
 	err = l.source.pipeline(ctx,
 		call{sql: l.sql.parked.keys, args: []any{bucket}, each: func(scan func(...any) error) error {
-			var key *string
-			var waiting int
-			if err := scan(&key, &waiting); err != nil {
-				return err
-			}
-			if key != nil {
-				held.Keys = append(held.Keys, *key)
-			}
-			held.Waiting += waiting
-			return nil
+			var key string
+			err := scan(&key)
+			held.Keys = append(held.Keys, key)
+			return err
 		}},
 		call{sql: l.sql.parked.due, args: []any{bucket, limit}, each: func(scan func(...any) error) error {
 			var one store.Parked

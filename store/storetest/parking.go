@@ -45,7 +45,6 @@ func parking(t *testing.T, open func(t *testing.T) Backend) {
 			cursor := b.park(failed(1, "a", "a1"), failed(2, "a", "a2"))
 			held := b.heldUp(cursor.Bucket)
 			require.Equal(t, []string{"a"}, held.Keys)
-			require.Equal(t, 2, held.Waiting)
 			require.Equal(t, []string{"a1"}, due(held))
 			require.Equal(t, 1, held.Due[0].Attempts)
 			require.NoError(t, b.Outbox.Settle(t.Context(), cursor, []store.Outcome{{Number: 1, Published: true}}))
