@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/IBM/sarama"
@@ -8,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	sink "github.com/oncebox/oncebox/outbox/sink/watermill"
@@ -27,6 +29,17 @@ func TestWatermillSink_RecognisesAdaptersThatDoNotWait(t *testing.T) {
 	}
 	require.Equal(t, sarama.WaitForLocal, kafka.DefaultSaramaSyncPublisherConfig().Producer.RequiredAcks,
 		"the adapter's default has changed: look at the sink again")
-	_, err := sink.New(new(nats.Publisher), sink.Config{})
-	require.NoError(t, err, "with JetStream, it waits")
+	conn, err := natsgo.Connect(os.Getenv("ONCEBOX_NATS_URL"))
+	require.NoError(t, err, "ONCEBOX_NATS_URL must name a NATS server; run `make test`")
+	t.Cleanup(conn.Close)
+	for _, disabled := range []bool{false, true} {
+		publisher, err := nats.NewPublisherWithNatsConn(conn, nats.PublisherPublishConfig{JetStream: nats.JetStreamConfig{Disabled: disabled}}, nil)
+		require.NoError(t, err)
+		_, err = sink.New(publisher, sink.Config{})
+		if disabled {
+			require.ErrorIs(t, err, sink.ErrUnconfirmed)
+		} else {
+			require.NoError(t, err, "with JetStream, it waits")
+		}
+	}
 }
