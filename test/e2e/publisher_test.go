@@ -33,7 +33,10 @@ func TestWatermillSink_RecognisesAdaptersThatDoNotWait(t *testing.T) {
 	require.NoError(t, err, "ONCEBOX_NATS_URL must name a NATS server; run `make test`")
 	t.Cleanup(conn.Close)
 	for _, disabled := range []bool{false, true} {
-		publisher, err := nats.NewPublisherWithNatsConn(conn, nats.PublisherPublishConfig{JetStream: nats.JetStreamConfig{Disabled: disabled}}, nil)
+		publisher, err := nats.NewPublisherWithNatsConn(conn, nats.PublisherPublishConfig{
+			Marshaler: &nats.NATSMarshaler{}, SubjectCalculator: nats.DefaultSubjectCalculator,
+			JetStream: nats.JetStreamConfig{Disabled: disabled},
+		}, nil)
 		require.NoError(t, err)
 		_, err = sink.New(publisher, sink.Config{})
 		if disabled {
