@@ -101,7 +101,7 @@ func (w *worker) publishDue(ctx context.Context, due []store.Parked) error {
 	for i, one := range due {
 		batch[i] = one.Outgoing
 	}
-	results := w.life.sink.Publish(ctx, Page{Origin: w.life.origin, Bucket: w.bucket, Epoch: w.epoch, Messages: batch})
+	results := w.life.sink.Publish(ctx, Page{Origin: w.origin, Bucket: w.bucket, Epoch: w.epoch, Messages: batch})
 	if err := checkResults(results, len(batch)); err != nil {
 		w.life.abandon(probe)
 		return err

@@ -49,7 +49,6 @@ type life struct {
 	turn        sync.Mutex
 	buckets     map[int]*worker
 	idle        map[int]store.Cursor
-	origin      string
 	incarnation string
 	share       int
 }
@@ -152,7 +151,7 @@ func (l *life) renew(ctx, working context.Context, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	l.origin, l.share = lease.Origin, lease.Share
+	l.share = lease.Share
 	held := make(map[int]bool, len(lease.Buckets))
 	for _, leased := range lease.Buckets {
 		bucket := leased.Cursor.Bucket
@@ -162,7 +161,7 @@ func (l *life) renew(ctx, working context.Context, fresh bool) error {
 			continue // it was given back and taken again; the old worker is about to end
 		}
 		if one == nil {
-			one = newWorker(l, leased)
+			one = newWorker(l, leased, lease.Origin)
 			l.buckets[bucket] = one
 			l.workers.Go(func() { l.work(working, one) })
 			l.tell(ctx, Event{Kind: EventLeased, Bucket: bucket})

@@ -33,7 +33,7 @@ func (w *worker) publish(ctx context.Context, messages []store.Outgoing, after s
 		if probe {
 			batch = pending[:1]
 		}
-		page := Page{Origin: w.life.origin, Bucket: w.bucket, Epoch: w.epoch, Messages: batch}
+		page := Page{Origin: w.origin, Bucket: w.bucket, Epoch: w.epoch, Messages: batch}
 		if whole && len(batch) == len(messages) {
 			page.After = encodePosition(after)
 		}

@@ -14,6 +14,7 @@ import (
 // worker publishes one bucket while its lease lasts.
 type worker struct {
 	life    *life
+	origin  string // of the outbox
 	bucket  int
 	epoch   int64
 	windows chan window // has one when the bucket was idle and there is a new window
@@ -27,7 +28,7 @@ type worker struct {
 	blame  blame
 }
 
-func newWorker(l *life, took store.LeasedBucket) *worker {
+func newWorker(l *life, took store.LeasedBucket, origin string) *worker {
 	cursor := took.Cursor
 	left := 0
 	if !cursor.Between() && cursor.Ahead >= 0 {
@@ -35,7 +36,7 @@ func newWorker(l *life, took store.LeasedBucket) *worker {
 	}
 	cursor.Ahead = store.UnknownAhead
 	return &worker{
-		life: l, bucket: took.Cursor.Bucket, epoch: took.Cursor.Epoch, windows: make(chan window, 1),
+		life: l, origin: origin, bucket: took.Cursor.Bucket, epoch: took.Cursor.Epoch, windows: make(chan window, 1),
 		lease: newLease(), took: took, cursor: cursor, left: left, parked: newHoldup(),
 		blame: blame{outage: l.outage, seen: make(map[int64]int64)},
 	}
@@ -105,7 +106,7 @@ func (w *worker) resume(ctx context.Context) error {
 			return err
 		}
 		position, err := sink.Resume(ctx, Takeover{
-			Origin: w.life.origin, Bucket: w.bucket, Epoch: w.epoch, Mark: w.cursor.Mark, SavedAgo: w.took.SavedAgo,
+			Origin: w.origin, Bucket: w.bucket, Epoch: w.epoch, Mark: w.cursor.Mark, SavedAgo: w.took.SavedAgo,
 		})
 		if err != nil && ctx.Err() == nil {
 			w.life.fail(ctx, w.bucket, probe, err)
