@@ -56,7 +56,7 @@ func TestRelay_APageIsBrokenOffBeforeItsLeaseEnds(t *testing.T) {
 	st := &cutOff{Outbox: b.st}
 	took := make(chan time.Duration, 100)
 	b.append(text("a", "1"))
-	stop := b.runOn(st, sinkFunc(func(ctx context.Context, page outbox.Page) []error {
+	stop := b.runOn(st, sinkFunc(func(ctx context.Context, _ outbox.Page) []error {
 		st.cut.Store(true)
 		began := time.Now()
 		<-ctx.Done()

@@ -113,24 +113,23 @@ func (l *life) drain() {
 // keepLeases renews what the relay holds, and takes and gives buckets so that relays share
 // them evenly.
 func (l *life) keepLeases(ctx, working context.Context) error {
-	for {
-		wait := l.config.LeaseFor / 3
-		if !l.satisfied() {
-			wait = min(wait, 500*time.Millisecond)
-		}
-		if hold(ctx, wait) != nil {
-			return nil
-		}
+	for hold(ctx, l.untilRenewal()) == nil {
 		if err := l.renew(ctx, working, false); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
+	return nil
 }
 
-func (l *life) satisfied() bool {
+// untilRenewal is shorter while the relay holds less than its share.
+func (l *life) untilRenewal() time.Duration {
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	return len(l.buckets) >= l.share
+	wait := l.config.LeaseFor / 3
+	if len(l.buckets) < l.share {
+		wait = min(wait, 500*time.Millisecond)
+	}
+	return wait
 }
 
 func (l *life) renew(ctx, working context.Context, fresh bool) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -63,7 +64,7 @@ func (t countingTx) Commit() error {
 	row := make([]driver.Value, 1)
 	if err := rows.Next(row); err == nil {
 		t.conn.assigned.Add(1)
-	} else if err != io.EOF {
+	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
 	if err := rows.Close(); err != nil {

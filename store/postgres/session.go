@@ -92,7 +92,7 @@ func eachRow(rows pgx.Rows, each func(func(...any) error) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		switch err := each(rows.Scan); {
-		case err == errEnough:
+		case errors.Is(err, errEnough):
 			rows.Close()
 		case err != nil:
 			return err

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 )
 
 type sqlSource struct{ db *sql.DB }
@@ -73,7 +74,7 @@ func (s sqlSession) rows(ctx context.Context, query string, args []any, each fun
 	defer rows.Close()
 	for rows.Next() {
 		switch err := each(rows.Scan); {
-		case err == errEnough:
+		case errors.Is(err, errEnough):
 			return rows.Close()
 		case err != nil:
 			return err
