@@ -77,6 +77,8 @@ func (w *worker) publishParked(ctx context.Context) error {
 			next := parkedEvery
 			if held.Next > 0 {
 				next = min(next, held.Next)
+			} else if len(held.Keys) == 0 {
+				w.unsure = false
 			}
 			w.parked.lookAt = time.Now().Add(next)
 			return nil
@@ -92,6 +94,7 @@ func (w *worker) publishParked(ctx context.Context) error {
 func (w *worker) publishDue(ctx context.Context, due []store.Parked) error {
 	probe, err := w.life.outage.enter(ctx, w.lease.releasing)
 	if err != nil {
+		w.cursor.Ahead = store.UnknownAhead // some may have been published
 		return err
 	}
 	if probe {
@@ -111,13 +114,9 @@ func (w *worker) publishDue(ctx context.Context, due []store.Parked) error {
 		return context.Cause(ctx)
 	}
 	sorted := w.blame.sort(batch, results)
-	if sorted.outage != nil {
-		w.life.fail(ctx, w.bucket, probe, sorted.outage)
-		if sorted.confirmed == 0 && len(sorted.failed) == 0 {
-			return nil // nothing happened; enter waits next time
-		}
-	} else {
-		w.life.recovered(ctx)
+	w.life.note(ctx, w.bucket, probe, sorted)
+	if sorted.confirmed == 0 && len(sorted.failed) == 0 {
+		return nil // nothing happened; enter waits next time
 	}
 	return w.settle(ctx, due, results, sorted)
 }
@@ -146,7 +145,7 @@ func (w *worker) settle(ctx context.Context, due []store.Parked, results []error
 		}
 		outcomes = append(outcomes, o)
 	}
-	after := w.life.marked(w.cursor)
+	after := w.marked(w.cursor)
 	if err := w.life.store.Settle(ctx, after, outcomes); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ var (
 // database. Whatever is known of cursors is known from this life's server.
 type life struct {
 	*Relay
+	store   bounded // shadows the relay's
 	id      store.RelayID
 	rung    <-chan struct{}
 	outage  *outage
@@ -44,9 +45,12 @@ type life struct {
 	asked   chan struct{} // a worker has become idle
 	due     chan struct{} // delayed messages are due
 
-	// turn is held while cursors of idle buckets are used, so that none is saved after its
-	// bucket went on.
+	// turn guards the rest. While renew saves cursors of idle buckets it is held, so that none
+	// is saved after its bucket went on; those in opening are with the opener, which tells by
+	// opened when it has done with them.
 	turn        sync.Mutex
+	opened      *sync.Cond
+	opening     map[int]bool
 	buckets     map[int]*worker
 	idle        map[int]store.Cursor
 	incarnation string
@@ -56,10 +60,11 @@ type life struct {
 // live holds leases and publishes until ctx ends or something fails.
 func (r *Relay) live(ctx context.Context, id store.RelayID, rung <-chan struct{}) (err error) {
 	l := &life{
-		Relay: r, id: id, rung: rung, outage: newOutage(100*time.Millisecond, 10*time.Second),
+		Relay: r, id: id, store: bounded{r.store, r.config.LeaseFor}, rung: rung, outage: newOutage(100*time.Millisecond, 10*time.Second),
 		failed: make(chan error, 1), asked: make(chan struct{}, 1), due: make(chan struct{}, 1),
-		buckets: make(map[int]*worker), idle: make(map[int]store.Cursor),
+		buckets: make(map[int]*worker), idle: make(map[int]store.Cursor), opening: make(map[int]bool),
 	}
+	l.opened = sync.NewCond(&l.turn)
 	// Workers outlive ctx by the shutdown grace.
 	working, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
@@ -137,16 +142,14 @@ func (l *life) renew(ctx, working context.Context, fresh bool) error {
 	defer l.turn.Unlock()
 	request := store.LeaseRequest{Relay: l.id, For: l.config.LeaseFor, Fresh: fresh}
 	for bucket, cursor := range l.idle {
-		if one := l.buckets[bucket]; one != nil && cursor.Ahead >= 0 && cursor != one.saved {
+		if one := l.buckets[bucket]; one != nil && !l.opening[bucket] && cursor.Ahead >= 0 && cursor != one.saved {
 			cursor = l.marked(cursor)
 			one.saved, l.idle[bucket] = cursor, cursor
 			request.Idle = append(request.Idle, cursor)
 		}
 	}
 	sent := time.Now()
-	asking, cancel := context.WithTimeout(ctx, l.config.LeaseFor) // an answer after that is of no use
-	defer cancel()
-	lease, err := l.store.Lease(asking, request)
+	lease, err := l.store.Lease(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -160,7 +163,8 @@ func (l *life) renew(ctx, working context.Context, fresh bool) error {
 			continue // it was given back and taken again; the old worker is about to end
 		}
 		if one == nil {
-			one = newWorker(l, leased, lease.Origin)
+			one = newWorker(l, leased, lease.Origin, sent)
+			one.keepUntil(sent.Add(l.config.LeaseFor)) // before it asks for its lease
 			l.buckets[bucket] = one
 			l.workers.Go(func() { l.work(working, one) })
 			l.tell(ctx, Event{Kind: EventLeased, Bucket: bucket})
@@ -252,8 +256,8 @@ func (l *life) tidy(ctx context.Context) error {
 			tidying, cancel := context.WithTimeout(ctx, tidyTimeout)
 			done, err := l.store.Tidy(tidying)
 			cancel()
-			if err != nil && ctx.Err() == nil {
-				return err
+			if err != nil && ctx.Err() == nil { // publishing goes on without it
+				l.tell(ctx, Event{Kind: EventFailed, Bucket: -1, Err: err})
 			}
 			if done.Emptied > 0 {
 				l.tell(ctx, Event{Kind: EventEmptied, Bucket: -1, Count: done.Emptied})

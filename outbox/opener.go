@@ -58,16 +58,15 @@ func (l *life) openWindows(ctx context.Context) error {
 }
 
 // open opens the next window of each idle bucket and hands it out. It reports whether there
-// was something in one.
+// was something in one. Leases are renewed meanwhile.
 func (l *life) open(ctx context.Context) (found bool, err error) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	if len(l.idle) == 0 {
+	cursors := l.takeIdle()
+	if len(cursors) == 0 {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.config.LeaseFor)
-	defer cancel()
-	opening, err := l.store.Open(ctx, l.beginnings())
+	windows := make(map[int]window)
+	defer func() { l.handOut(cursors, windows) }()
+	opening, err := l.store.Open(ctx, beginnings(cursors))
 	if err != nil {
 		return false, err
 	}
@@ -83,13 +82,13 @@ func (l *life) open(ctx context.Context) (found bool, err error) {
 	}
 	failpoint.Hit(failpoint.RelayWindow)
 	var opened []store.Cursor
-	for bucket, cursor := range l.idle {
+	for i, cursor := range cursors {
 		if cursor.Prev == opening.Cur {
 			continue // nothing has finished since
 		}
 		cursor.Cur, cursor.High, cursor.Last = opening.Cur, opening.High, opening.Starts[cursor.Prev]
 		if cursor.Last >= cursor.High {
-			l.idle[bucket] = l.finished(cursor)
+			cursors[i] = l.finished(cursor)
 			continue
 		}
 		opened = append(opened, cursor)
@@ -102,15 +101,46 @@ func (l *life) open(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	for i, cursor := range opened {
-		if len(pages[i].Messages) == 0 && pages[i].Through >= cursor.High {
-			l.idle[cursor.Bucket] = l.finished(cursor)
+		windows[cursor.Bucket] = window{cursor, pages[i]}
+	}
+	for i, cursor := range cursors {
+		next, opened := windows[cursor.Bucket]
+		if opened && len(next.page.Messages) == 0 && next.page.Through >= next.cursor.High {
+			cursors[i] = l.finished(next.cursor)
+			delete(windows, cursor.Bucket)
+		}
+	}
+	return len(windows) > 0, nil
+}
+
+// takeIdle marks the idle buckets as being opened, and returns their cursors.
+func (l *life) takeIdle() (cursors []store.Cursor) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	for bucket, cursor := range l.idle {
+		l.opening[bucket] = true
+		cursors = append(cursors, cursor)
+	}
+	return cursors
+}
+
+// handOut gives windows to their workers, and makes the other buckets idle at their cursors.
+func (l *life) handOut(cursors []store.Cursor, windows map[int]window) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	for _, cursor := range cursors {
+		delete(l.opening, cursor.Bucket)
+		if next, has := windows[cursor.Bucket]; has {
+			delete(l.idle, cursor.Bucket)
+			l.buckets[cursor.Bucket].windows <- next // it has room: the worker is idle
 			continue
 		}
-		found = true
-		delete(l.idle, cursor.Bucket)
-		l.buckets[cursor.Bucket].windows <- window{cursor, pages[i]} // it has room: the worker is idle
+		if one := l.buckets[cursor.Bucket]; one != nil && one.unsure {
+			cursor.Ahead = store.UnknownAhead
+		}
+		l.idle[cursor.Bucket] = cursor
 	}
-	return found, nil
+	l.opened.Broadcast()
 }
 
 // finished ends the first window of an owner or a later one: whatever a former one had under
@@ -121,10 +151,10 @@ func (l *life) finished(cursor store.Cursor) store.Cursor {
 	return cursor
 }
 
-func (l *life) beginnings() []string {
-	var distinct []string
+// beginnings are where the cursors' next windows begin, each once.
+func beginnings(cursors []store.Cursor) (distinct []string) {
 	seen := make(map[string]bool)
-	for _, cursor := range l.idle {
+	for _, cursor := range cursors {
 		if !seen[cursor.Prev] {
 			seen[cursor.Prev] = true
 			distinct = append(distinct, cursor.Prev)

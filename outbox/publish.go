@@ -27,6 +27,7 @@ func (w *worker) publish(ctx context.Context, messages []store.Outgoing, after s
 	for len(pending) > 0 {
 		probe, err := w.life.outage.enter(ctx, w.lease.releasing)
 		if err != nil {
+			w.cursor.Ahead = store.UnknownAhead // some of the page may have been published
 			return nil, err
 		}
 		batch := pending
@@ -48,12 +49,7 @@ func (w *worker) publish(ctx context.Context, messages []store.Outgoing, after s
 			w.life.abandon(probe)
 			return nil, context.Cause(ctx)
 		}
-		switch {
-		case outcome.outage != nil:
-			w.life.fail(ctx, w.bucket, probe, outcome.outage)
-		default:
-			w.life.recovered(ctx)
-		}
+		w.life.note(ctx, w.bucket, probe, outcome)
 		pending = append(outcome.pending, pending[len(batch):]...)
 		for _, one := range outcome.failed {
 			held.parked = append(held.parked, w.park(one.message, one.err))
@@ -79,12 +75,24 @@ func checkResults(results []error, sent int) error {
 // blame tells a broker that is away from a message that it can't take.
 type blame struct {
 	outage *outage
-	seen   map[int64]int64 // by message: how much had worked when it met an outage
+	seen   map[int64]suspect // messages that met an outage
 }
+
+// suspect is a message that meets an outage while others get through.
+type suspect struct {
+	works int64 // how much had worked when it was tried last
+	times int   // how often others had got through since it was tried before
+}
+
+// suspicions is how often others must get through, between tries of a message that looks like
+// an outage each time, until it is the message's fault. A broker that comes and goes lets
+// others through once or twice.
+const suspicions = 3
 
 // sorted is what became of a batch.
 type sorted struct {
 	confirmed int
+	answered  bool             // by the broker, for at least one message
 	pending   []store.Outgoing // to be sent again
 	failed    []failure
 	outage    error
@@ -95,42 +103,53 @@ type failure struct {
 	err     error
 }
 
-// sort looks at the answers for a batch. What looks like an outage is the message's own
-// fault when others get through: in the same batch, or since it was tried before.
+// sort looks at the answers for a batch.
 func (b *blame) sort(batch []store.Outgoing, results []error) (s sorted) {
-	for _, err := range results {
-		if err == nil {
-			s.confirmed++
-		}
-	}
 	works := b.outage.successes()
-	tried := s.confirmed > 0
 	for i, err := range results {
 		one := batch[i]
 		switch {
 		case err == nil:
+			s.confirmed++
+			s.answered = true
 			delete(b.seen, one.Number)
 		case errors.Is(err, ErrNotTried):
 			s.pending = append(s.pending, one)
-		case errors.Is(err, ErrOutage) && s.confirmed == 0 && !b.othersWork(one, works):
-			tried = true
-			b.seen[one.Number] = works
+		case errors.Is(err, ErrOutage) && !b.guilty(one, works):
 			s.pending, s.outage = append(s.pending, one), err
 		default:
-			tried = true
+			s.answered = s.answered || !errors.Is(err, ErrOutage)
 			delete(b.seen, one.Number)
 			s.failed = append(s.failed, failure{one, err})
 		}
 	}
-	if !tried { // nothing was even tried: coming back at once would not help
-		s.outage = ErrNotTried
+	if !s.answered && len(s.failed) == 0 && s.outage == nil {
+		s.outage = ErrNotTried // nothing was even tried: coming back at once would not help
 	}
 	return s
 }
 
-func (b *blame) othersWork(one store.Outgoing, works int64) bool {
+// guilty notes that a message has met an outage, and reports whether it is to blame.
+func (b *blame) guilty(one store.Outgoing, works int64) bool {
 	before, seen := b.seen[one.Number]
-	return seen && works > before
+	if seen && works > before.works {
+		before.times++
+	}
+	before.works = works
+	b.seen[one.Number] = before
+	return before.times >= suspicions
+}
+
+// note tells the breaker how a batch went.
+func (l *life) note(ctx context.Context, bucket int, probe bool, s sorted) {
+	switch {
+	case s.outage != nil && !s.answered:
+		l.fail(ctx, bucket, probe, s.outage)
+	case s.answered:
+		l.recovered(ctx)
+	default: // only messages that are to blame themselves
+		l.abandon(probe)
+	}
 }
 
 // park makes a parked message of one that failed, and holds its key up.
@@ -138,6 +157,7 @@ func (w *worker) park(one store.Outgoing, err error) store.Parked {
 	parked := store.Parked{Outgoing: one, Attempts: 1, Error: err.Error()}
 	parked.Wait, parked.Dead, parked.Released = w.life.verdict(1, err)
 	w.parked.hold(one, parked.Wait, parked.Released)
+	w.unsure = w.unsure || errors.Is(err, ErrOutage)
 	return parked
 }
 

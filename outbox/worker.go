@@ -20,15 +20,17 @@ type worker struct {
 	windows chan window // has one when the bucket was idle and there is a new window
 	lease   *lease
 	took    store.LeasedBucket
+	at      time.Time    // when that was
 	saved   store.Cursor // what renew has saved last; guarded by life.turn
 
 	cursor store.Cursor // while it is not idle
 	left   int          // of the messages that the former owner may have published; 0 when it is not known
 	parked holdup
+	unsure bool // something is parked that may have been published
 	blame  blame
 }
 
-func newWorker(l *life, took store.LeasedBucket, origin string) *worker {
+func newWorker(l *life, took store.LeasedBucket, origin string, at time.Time) *worker {
 	cursor := took.Cursor
 	left := 0
 	if !cursor.Between() && cursor.Ahead >= 0 {
@@ -37,8 +39,8 @@ func newWorker(l *life, took store.LeasedBucket, origin string) *worker {
 	cursor.Ahead = store.UnknownAhead
 	return &worker{
 		life: l, origin: origin, bucket: took.Cursor.Bucket, epoch: took.Cursor.Epoch, windows: make(chan window, 1),
-		lease: newLease(), took: took, cursor: cursor, left: left, parked: newHoldup(),
-		blame: blame{outage: l.outage, seen: make(map[int64]int64)},
+		lease: newLease(), took: took, at: at, cursor: cursor, left: left, parked: newHoldup(),
+		blame: blame{outage: l.outage, seen: make(map[int64]suspect)},
 	}
 }
 
@@ -54,7 +56,9 @@ func (w *worker) run(ctx context.Context) error {
 	defer end()
 	err := w.publishAll(ctx)
 	if errors.Is(err, errReleasing) {
-		return w.life.store.Release(ctx, w.cursor)
+		if err = w.life.store.Release(ctx, w.cursor); err == nil {
+			return nil
+		}
 	}
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), err)
@@ -106,7 +110,7 @@ func (w *worker) resume(ctx context.Context) error {
 			return err
 		}
 		position, err := sink.Resume(ctx, Takeover{
-			Origin: w.origin, Bucket: w.bucket, Epoch: w.epoch, Mark: w.cursor.Mark, SavedAgo: w.took.SavedAgo,
+			Origin: w.origin, Bucket: w.bucket, Epoch: w.epoch, Mark: w.cursor.Mark, SavedAgo: w.took.SavedAgo + time.Since(w.at),
 		})
 		if err != nil && ctx.Err() == nil {
 			w.life.fail(ctx, w.bucket, probe, err)
@@ -145,6 +149,9 @@ func (w *worker) await(ctx context.Context) (*window, error) {
 	}
 	l.turn.Lock()
 	defer l.turn.Unlock()
+	for l.opening[w.bucket] {
+		l.opened.Wait()
+	}
 	if cursor, still := l.idle[w.bucket]; still {
 		delete(l.idle, w.bucket)
 		w.cursor = cursor
@@ -175,7 +182,7 @@ func (w *worker) drain(ctx context.Context, page *store.Page) error {
 			return err
 		}
 		failpoint.Hit(failpoint.RelayPublished)
-		w.cursor = w.life.marked(after)
+		w.cursor = w.marked(after)
 		if page, err = w.saveAndRead(ctx, parked); page == nil || err != nil {
 			return err
 		}
@@ -204,6 +211,14 @@ func (w *worker) after(page *store.Page) store.Cursor {
 		}
 	}
 	return after
+}
+
+// marked is the cursor with the sink's mark, as far as what was published is known.
+func (w *worker) marked(cursor store.Cursor) store.Cursor {
+	if w.unsure {
+		cursor.Ahead = store.UnknownAhead
+	}
+	return w.life.marked(cursor)
 }
 
 // saveAndRead saves the cursor, and what has to be parked with it, and reads on in the

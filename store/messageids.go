@@ -8,6 +8,10 @@ type MessageIDs struct {
 	// Claim is the unit's claim.
 	Claim dedup.ClaimID
 
+	// Repeats says that a message may come again because a savepoint took the first one back,
+	// so that nothing is left out: twice is better than never.
+	Repeats bool
+
 	derived int
 	topics  map[string]string // by id: its first topic
 }
@@ -26,7 +30,7 @@ func (m *MessageIDs) Assign(messages []Message) (added []Message) {
 		if first, known := m.topics[one.ID]; known && first != one.Topic {
 			one.ID = dedup.CopyMessageID(one.ID, one.Topic)
 		}
-		if _, known := m.topics[one.ID]; known {
+		if _, known := m.topics[one.ID]; known && !m.Repeats {
 			continue
 		}
 		m.topics[one.ID] = one.Topic

@@ -54,8 +54,9 @@ type Appender interface {
 	// there is none, and with [ErrTxClosed] when the handler has returned. An error about a
 	// message itself wraps [ErrMessage]; then none was stored.
 	//
-	// The same id and topic twice in one unit of work is stored once; the same id with
-	// another topic gets an id derived from both.
+	// The same id and topic twice in one unit of work is stored once, if the store can tell
+	// that no savepoint has taken the first one back; the same id with another topic gets an
+	// id derived from both.
 	Append(ctx context.Context, messages ...Message) error
 }
 

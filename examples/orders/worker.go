@@ -58,7 +58,7 @@ func takeUp(ctx context.Context) (p post, err error) {
 	if p.pool, err = pgxpool.New(ctx, p.Servers.Postgres); err != nil {
 		return p, fmt.Errorf("open pool: %w", err)
 	}
-	if p.nc, err = natsgo.Connect(p.Servers.NATS); err != nil {
+	if p.nc, err = natsgo.Connect(p.Servers.NATS, natsgo.ReconnectBufSize(-1)); err != nil {
 		return p, fmt.Errorf("connect to NATS: %w", err)
 	}
 	p.js, err = jetstream.New(p.nc)

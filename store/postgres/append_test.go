@@ -53,7 +53,7 @@ func TestAppend_SavepointsTakeTheirMessagesBack(t *testing.T) {
 		return nested.Rollback(ctx)
 	}
 	bySQL := func(tx pgx.Tx, ctx context.Context, inside func(tx pgx.Tx)) error {
-		if _, err := tx.Exec(ctx, ` savepoint mine`); err != nil {
+		if _, err := tx.Exec(ctx, "-- name: Save :exec\nsavepoint mine"); err != nil {
 			return err
 		}
 		inside(tx)
@@ -80,6 +80,7 @@ func TestAppend_SavepointsTakeTheirMessagesBack(t *testing.T) {
 		_, err := conn.Exec(ctx, `ROLLBACK TO SAVEPOINT mine`)
 		return err
 	}
+	again := store.Message{ID: "again", Topic: "notes", Key: "a", Payload: []byte("again")}
 	for name, way := range map[string]func(pgx.Tx, context.Context, func(pgx.Tx)) error{
 		"nested transaction": rollBack, "statement": bySQL, "batch": byBatch, "connection": byConnection,
 	} {
@@ -93,11 +94,11 @@ func TestAppend_SavepointsTakeTheirMessagesBack(t *testing.T) {
 			require.NoError(t, st.Append(ctx, note("before")))
 			require.NoError(t, way(tx, ctx, func(inner pgx.Tx) {
 				require.NoError(t, st.Append(ctx, note("inside, by context")))
-				require.NoError(t, st.Tx(inner).Append(ctx, note("inside, by transaction")))
+				require.NoError(t, st.Tx(inner).Append(ctx, note("inside, by transaction"), again))
 			}))
-			require.NoError(t, st.Append(ctx, note("after")))
+			require.NoError(t, st.Append(ctx, note("after"), again))
 			require.NoError(t, unit.Commit(t.Context()))
-			require.Equal(t, []string{"before", "after"}, stored(t, db))
+			require.Equal(t, []string{"before", "after", "again"}, stored(t, db))
 		})
 	}
 }

@@ -13,14 +13,14 @@ import (
 
 // bucketStatements are about who publishes a bucket, and how far it is.
 type bucketStatements struct {
-	origin, renew, forget, rejoin, take, leased string
-	save, release, leave, gone, states          string
+	origin, renew, forget, rejoin, take, inherit string
+	leased, save, release, leave, gone, states   string
 }
 
 func newBucketStatements(in func(string) string) bucketStatements {
 	return bucketStatements{
 		origin: in(readOrigin), renew: in(renewRelay), forget: in(forgetRelays), rejoin: in(rejoinBuckets),
-		take: in(takeBuckets), leased: in(leasedBuckets), save: in(saveCursor), release: in(releaseBucket), leave: in(leaveBuckets), gone: in(forgetRelay),
+		take: in(takeBuckets), inherit: in(inheritCursors), leased: in(leasedBuckets), save: in(saveCursor), release: in(releaseBucket), leave: in(leaveBuckets), gone: in(forgetRelay),
 		states: in(bucketStates),
 	}
 }
@@ -58,7 +58,7 @@ WHERE owner = $1`
 // relayShare is how many buckets a relay should hold: all alike, the first ones one more
 // when they don't come out even.
 const relayShare = `
-  SELECT 16 / count(*) + (count(*) FILTER (WHERE relay < $1) < 16 % count(*))::int AS buckets
+  SELECT 16 / greatest(count(*), 1) + (count(*) FILTER (WHERE relay < $1) < 16 % greatest(count(*), 1))::int AS buckets
   FROM oncebox.outbox_relay
   WHERE alive_until > oncebox.clock()`
 
@@ -77,6 +77,15 @@ UPDATE oncebox.outbox_bucket AS taken
 SET owner = $1, epoch = taken.epoch + 1
 FROM free
 WHERE taken.bucket = free.bucket`
+
+// inheritCursors copies the cursors of buckets that were taken just now under their new
+// epoch: whatever their former owner still saves comes before them.
+const inheritCursors = `
+INSERT INTO oncebox.outbox_cursor (bucket, epoch, prev, cur, last_id, high_id, mark, ahead, known_at)
+SELECT bucket.bucket, bucket.epoch, prev, cur, last_id, high_id, mark, ahead, known_at
+FROM oncebox.outbox_bucket AS bucket
+JOIN oncebox.outbox_position AS position ON position.bucket = bucket.bucket
+WHERE bucket.owner = $1 AND position.epoch < bucket.epoch`
 
 const leasedBuckets = `
 WITH share AS (` + relayShare + `
@@ -104,7 +113,7 @@ func (l *ledger) Lease(ctx context.Context, request store.LeaseRequest) (lease s
 	if request.Fresh {
 		calls = append(calls, call{sql: l.sql.bucket.rejoin, args: []any{relay}})
 	}
-	calls = append(calls, call{sql: l.sql.bucket.take, args: []any{relay}})
+	calls = append(calls, call{sql: l.sql.bucket.take, args: []any{relay}}, call{sql: l.sql.bucket.inherit, args: []any{relay}})
 	for _, cursor := range request.Idle {
 		calls = append(calls, l.save(cursor))
 	}

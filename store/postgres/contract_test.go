@@ -108,7 +108,7 @@ func TestSQLStore_KeepsTheContract(t *testing.T) {
 		db := setup(t)
 		st := openSQL(t, db)
 		return storetest.Backend{
-			Inbox: st, Letters: st, Outbox: st, Operator: st,
+			Inbox: st, Letters: st, Outbox: st, Operator: st, Repeats: true,
 			Read:  func(ctx context.Context) ([]string, error) { return effects(ctx, db) },
 			Write: func(ctx context.Context, value string) error { return writeSQL(ctx, db, value) },
 			Abort: func(ctx context.Context) error {

@@ -50,7 +50,7 @@ func (t *managedTx) append(ctx context.Context, l *ledger, messages []store.Mess
 // sendOutgoing sends what waits now, and all that comes later at once. Its caller holds the
 // mutex.
 func (t *managedTx) sendOutgoing(ctx context.Context) error {
-	t.outgoing.direct = true
+	t.outgoing.direct, t.outgoing.ids.Repeats = true, true
 	waiting := t.outgoing.take()
 	if len(waiting) == 0 {
 		return nil
@@ -58,14 +58,23 @@ func (t *managedTx) sendOutgoing(ctx context.Context) error {
 	return sendSteps(ctx, t.inner, t.outgoing.steps(waiting))
 }
 
-// beforeSavepoint sends what waits if sql makes a savepoint. Its caller holds the mutex.
+// beforeSavepoint sends what waits if sql may make a savepoint, wherever it does. Its caller
+// holds the mutex.
 func (t *managedTx) beforeSavepoint(ctx context.Context, sql string) error {
-	const word = "SAVEPOINT"
-	sql = strings.TrimSpace(sql)
-	if len(sql) < len(word) || !strings.EqualFold(sql[:len(word)], word) {
+	if t.outgoing.direct || !containsFold(sql, "savepoint") {
 		return nil
 	}
 	return t.sendOutgoing(ctx)
+}
+
+// containsFold reports whether text contains an ASCII word in lower case, whatever its case.
+func containsFold(text, word string) bool {
+	for i := 0; i+len(word) <= len(text); i++ {
+		if text[i]|0x20 == word[0] && strings.EqualFold(text[i:i+len(word)], word) {
+			return true
+		}
+	}
+	return false
 }
 
 // sendSteps sends steps in one trip.

@@ -89,7 +89,7 @@ func (s *SQLStore) Begin(ctx context.Context, claim store.Claim) (store.Unit, *s
 	if err != nil {
 		return nil, nil, unavailable("begin", err)
 	}
-	u := &sqlUnit{tx: &handlerTx{Tx: tx, outgoing: outgoing{ids: store.MessageIDs{Claim: claim.ID}}}, bell: s.bell}
+	u := &sqlUnit{tx: &handlerTx{Tx: tx, outgoing: outgoing{ids: store.MessageIDs{Claim: claim.ID, Repeats: true}}}, bell: s.bell}
 	held, err := s.claim(ctx, sqlSession{tx}, claim, consumer.id)
 	consumer.met(held, err)
 	switch {

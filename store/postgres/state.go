@@ -17,7 +17,7 @@ SELECT (SELECT count(*) FROM oncebox.outbox_parked WHERE dead_at IS NULL),
 
 const bucketStates = `
 SELECT bucket, EXISTS (SELECT FROM oncebox.outbox_relay WHERE relay = owner AND alive_until > oncebox.clock()), epoch,
-       extract(epoch FROM oncebox.clock() - known_at)::float8, prev::text, last_id
+       extract(epoch FROM oncebox.clock() - known_at)::float8, prev::text, coalesce(cur::text, ''), last_id, high_id
 FROM oncebox.outbox_position
 ORDER BY bucket`
 
@@ -37,10 +37,13 @@ func (l *ledger) State(ctx context.Context) (state store.OutboxState, err error)
 			var one store.BucketState
 			var cursor store.Cursor
 			var ago float64
-			err := scan(&one.Bucket, &one.Owned, &one.Epoch, &ago, &cursor.Prev, &cursor.Last)
+			err := scan(&one.Bucket, &one.Owned, &one.Epoch, &ago, &cursor.Prev, &cursor.Cur, &cursor.Last, &cursor.High)
 			one.SavedAgo, cursor.Bucket = time.Duration(ago*float64(time.Second)), one.Bucket
 			state.Buckets = append(state.Buckets, one)
 			cursors, beginnings = append(cursors, cursor), append(beginnings, cursor.Prev)
+			if !cursor.Between() {
+				beginnings = append(beginnings, cursor.Cur)
+			}
 			return err
 		})
 	})
@@ -52,11 +55,19 @@ func (l *ledger) State(ctx context.Context) (state store.OutboxState, err error)
 		return state, err
 	}
 	for i, cursor := range cursors {
-		cursor.Last = max(cursor.Last, opening.Starts[cursor.Prev])
-		cursor.Cur, cursor.High = opening.Cur, opening.High
-		if state.Buckets[i].Oldest, err = l.oldest(ctx, cursor); err != nil {
+		oldest := time.Duration(0)
+		if !cursor.Between() { // what is left of the window that is being published
+			if oldest, err = l.oldest(ctx, cursor); err != nil {
+				return state, err
+			}
+			cursor = cursor.Finish()
+		}
+		cursor.Last, cursor.Cur, cursor.High = opening.Starts[cursor.Prev], opening.Cur, opening.High
+		later, err := l.oldest(ctx, cursor)
+		if err != nil {
 			return state, err
 		}
+		state.Buckets[i].Oldest = max(oldest, later)
 	}
 	return state, nil
 }

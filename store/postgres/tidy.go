@@ -46,16 +46,20 @@ func (l *ledger) forgetCursors(ctx context.Context) error {
 }
 
 const (
-	// slotPassed reports whether every message in a slot lies in a window that is done.
+	// slotPassed reports whether every message in a slot lies in a window that is done. Those of
+	// transactions before all that any bucket waits for do.
 	slotPassed = `
 SELECT NOT EXISTS (
   SELECT FROM oncebox.outbox_slot AS message
   JOIN oncebox.outbox_position AS bucket ON bucket.bucket = message.bucket
-  WHERE NOT pg_visible_in_snapshot(message.xid, bucket.prev)
+  WHERE message.xid >= (SELECT pg_snapshot_xmin(prev) FROM oncebox.outbox_position ORDER BY pg_snapshot_xmin(prev) LIMIT 1)
+    AND NOT pg_visible_in_snapshot(message.xid, bucket.prev)
 )`
 	// lockSlot waits for no one: while a transaction that wrote to the slot runs, it fails.
 	lockSlot  = `LOCK TABLE oncebox.outbox_slot IN ACCESS EXCLUSIVE MODE NOWAIT`
 	emptySlot = `TRUNCATE oncebox.outbox_slot`
+	// giveUpLock ends the transaction when this process vanishes while it has the lock.
+	giveUpLock = `SELECT set_config('idle_in_transaction_session_timeout', '10s', true)`
 )
 
 // Tidy notes a tick, forgets old cursors and empties slots; see [store.Outbox].
@@ -119,6 +123,9 @@ func (l *ledger) empty(ctx context.Context, slot int) (emptied bool, err error) 
 	}
 	emptied = false
 	err = l.source.transaction(ctx, func(on session) error {
+		if _, err := on.exec(ctx, giveUpLock, nil); err != nil {
+			return err
+		}
 		if _, err := on.exec(ctx, sql.lock, nil); err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (u *unit) commit(ctx context.Context) error {
 		return err
 	}
 	var batch pgx.Batch
-	for _, one := range u.store.appendSteps(waiting) {
+	for _, one := range u.tx.outgoing.steps(waiting) {
 		batch.Queue(one.sql, one.args...)
 	}
 	var tag pgconn.CommandTag

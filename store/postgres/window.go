@@ -37,7 +37,7 @@ func newWindowStatements(in func(string) string) windowStatements {
 // has a number of its own, taken after the sequence was read.
 const openWindow = `
 SELECT pg_current_snapshot()::text, sequence.last_value, pg_postmaster_start_time()::text,
-       EXISTS (SELECT FROM oncebox.outbox_delayed WHERE due_at <= oncebox.clock()),
+       coalesce((SELECT due_at FROM oncebox.outbox_delayed ORDER BY due_at, id LIMIT 1) <= oncebox.clock(), false),
        coalesce(asked.prev::text, ''),
        coalesce((SELECT tick.last_id FROM oncebox.outbox_tick AS tick WHERE tick.xid <= asked.first ORDER BY tick.xid DESC LIMIT 1), 0)
 FROM oncebox.outbox_id AS sequence
@@ -102,7 +102,7 @@ WITH turn AS MATERIALIZED (
   WHERE id IN (
     SELECT waiting.id
     FROM oncebox.outbox_delayed AS waiting, turn
-    WHERE turn.mine AND waiting.due_at <= oncebox.clock()
+    WHERE turn.mine AND waiting.due_at <= (SELECT oncebox.clock())
     ORDER BY waiting.due_at, waiting.id
     LIMIT $2
     FOR UPDATE OF waiting SKIP LOCKED

@@ -24,6 +24,8 @@ type Backend struct {
 	// Inbox and Letters are the store.
 	Inbox   store.Inbox
 	Letters store.DeadLetters
+	// Repeats says that the store can't see savepoints, and so stores what comes again.
+	Repeats bool
 	// Outbox and Operator are the store too.
 	Outbox   store.Outbox
 	Operator store.Operator

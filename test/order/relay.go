@@ -40,7 +40,7 @@ func relayMain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nc, err := natsgo.Connect(os.Getenv("ONCEBOX_NATS_URL"))
+	nc, err := natsgo.Connect(os.Getenv("ONCEBOX_NATS_URL"), natsgo.ReconnectBufSize(-1))
 	if err != nil {
 		return err
 	}

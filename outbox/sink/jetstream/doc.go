@@ -12,6 +12,9 @@
 // Many messages are under way at once, but of each ordering key only one: the next is sent
 // when the one before it is confirmed.
 //
+// Connect with nats.ReconnectBufSize(-1): what the client keeps while it is reconnecting would
+// leave whenever that succeeds, perhaps after another relay has published it.
+//
 // # Not promised
 //
 //   - A process that is frozen in mid-page for longer than both its lease and the duplicate

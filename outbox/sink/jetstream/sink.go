@@ -47,11 +47,11 @@ type Sink struct {
 	js     jetstream.JetStream
 	config Config
 
-	mu      sync.Mutex        // guards the rest
-	streams map[string]string // by subject
-	latest  mark              // the highest sequences that this process was given
-	taken   map[int]*takeover // by bucket
-	tails   map[string]*tail  // by stream
+	mu      sync.Mutex           // guards the rest
+	streams map[string]string    // by subject
+	latest  mark                 // the highest sequences that this process was given
+	taken   map[string]*takeover // by outbox and bucket
+	tails   map[string]*tail     // by stream
 }
 
 var _ outbox.Resumer = (*Sink)(nil)
@@ -74,7 +74,7 @@ func New(js jetstream.JetStream, config Config) (*Sink, error) {
 		config.Subject = func(topic string) string { return topic }
 	}
 	return &Sink{
-		js: js, config: config, streams: make(map[string]string), latest: make(mark), taken: make(map[int]*takeover),
+		js: js, config: config, streams: make(map[string]string), latest: make(mark), taken: make(map[string]*takeover),
 		tails: make(map[string]*tail),
 	}, nil
 }
@@ -86,7 +86,7 @@ func (s *Sink) Publish(ctx context.Context, page outbox.Page) []error {
 	}
 	began, before := time.Now(), s.given()
 	results := outbox.PublishChains(page.Messages, s.config.InFlight, func(one store.Outgoing) error {
-		if s.wasSent(page.Bucket, one.ID) {
+		if s.wasSent(page, one.ID) {
 			return nil
 		}
 		return s.send(ctx, page, one)
@@ -112,6 +112,9 @@ func (s *Sink) send(ctx context.Context, page outbox.Page, one store.Outgoing) e
 		msg.Header.Set(HeaderKey, one.Key)
 	}
 	msg.Data = one.Payload
+	if !s.js.Conn().IsConnected() { // it would lie in the client's buffer, and leave at any time
+		return fmt.Errorf("%w: not connected", outbox.ErrOutage)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
 	defer cancel()
 	ack, err := s.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))

@@ -24,6 +24,7 @@ type tail struct {
 	from, to uint64            // the sequences that were read; to is before from when there are none
 	found    map[string][]sent // by origin: outbox and bucket
 	forget   *time.Timer
+	used     time.Time
 }
 
 // sent is a message in a stream.
@@ -121,7 +122,12 @@ func (t *tail) read(ctx context.Context, stream jetstream.Stream, prefix string,
 	if t.forget == nil {
 		t.forget = time.AfterFunc(keepTail, t.clear)
 	}
-	t.forget.Reset(keepTail)
+	t.forget.Stop()
+	t.used = time.Now()
+	defer func() {
+		t.used = time.Now()
+		t.forget.Reset(keepTail)
+	}()
 	if t.found == nil || from < t.from {
 		t.from, t.to, t.found = from, from-1, make(map[string][]sent)
 	}
@@ -148,7 +154,9 @@ func (t *tail) read(ctx context.Context, stream jetstream.Stream, prefix string,
 func (t *tail) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.found = nil
+	if time.Since(t.used) >= keepTail { // it may have waited for a reading
+		t.found = nil
+	}
 }
 
 // collect reads the headers of a stream up to a sequence, and visits every message.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -40,7 +41,7 @@ func newTakeover(origin string, bucket int, from mark, since time.Time) *takeove
 func (s *Sink) Resume(_ context.Context, from outbox.Takeover) (position string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken[from.Bucket] = newTakeover(from.Origin, from.Bucket, parseMark(from.Mark), time.Now().Add(-from.SavedAgo))
+	s.taken[origin(from.Origin, from.Bucket)] = newTakeover(from.Origin, from.Bucket, parseMark(from.Mark), time.Now().Add(-from.SavedAgo))
 	return "", nil
 }
 
@@ -50,15 +51,15 @@ func (s *Sink) lookBackLater(page outbox.Page, began time.Time, before mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken := newTakeover(page.Origin, page.Bucket, before, began)
-	if former := s.taken[page.Bucket]; former != nil {
-		for name := range former.mark {
+	if former := s.taken[origin(page.Origin, page.Bucket)]; former != nil {
+		for _, name := range slices.Concat(slices.Collect(maps.Keys(former.mark)), slices.Collect(maps.Keys(former.known))) {
 			if !former.read[name] { // it begins earlier
 				return
 			}
 		}
 		taken.sent = former.sent
 	}
-	s.taken[page.Bucket] = taken
+	s.taken[origin(page.Origin, page.Bucket)] = taken
 }
 
 func (s *Sink) given() mark {
@@ -72,7 +73,7 @@ func (s *Sink) given() mark {
 // not know any more.
 func (s *Sink) lookBack(ctx context.Context, page outbox.Page) error {
 	s.mu.Lock()
-	taken := s.taken[page.Bucket]
+	taken := s.taken[origin(page.Origin, page.Bucket)]
 	s.mu.Unlock()
 	if taken == nil {
 		return nil
@@ -102,10 +103,10 @@ func (s *Sink) lookBack(ctx context.Context, page outbox.Page) error {
 }
 
 // wasSent reports whether a former owner has published the message.
-func (s *Sink) wasSent(bucket int, id string) bool {
+func (s *Sink) wasSent(page outbox.Page, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	taken := s.taken[bucket]
+	taken := s.taken[origin(page.Origin, page.Bucket)]
 	if taken == nil || !taken.sent[id] {
 		return false
 	}
