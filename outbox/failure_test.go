@@ -211,3 +211,42 @@ func TestNewRelay_EachWrongFieldIsNamed(t *testing.T) {
 	_, err := outbox.NewRelay(nil, b.sink, outbox.RelayConfig{})
 	require.ErrorContains(t, err, "missing")
 }
+
+func TestRelay_ASlowHookStopsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 32 {
+		b.append(text(fmt.Sprint("key-", i), fmt.Sprint(i)))
+	}
+	seen := newCounts(outbox.EventFenced)
+	b.run(func(c *outbox.RelayConfig) {
+		c.OnEvent = func(ctx context.Context, e outbox.Event) {
+			seen.count(ctx, e)
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	b.eventually(func() bool { return len(b.sink.messages()) == 32 }, func() string { return fmt.Sprint(len(b.sink.messages())) })
+	require.Zero(t, seen[outbox.EventFenced].Load())
+}
+
+// A broker that comes and goes lets one message through now and then.
+func TestRelay_AnOutageWithASingleSuccessBlamesNobody(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var tries atomic.Int64
+	b.sink.failWith(func(store.Outgoing) error {
+		if tries.Add(1) == 12 {
+			return nil
+		}
+		return fmt.Errorf("%w: gone", outbox.ErrOutage)
+	})
+	for i := range 160 {
+		b.append(text(fmt.Sprint("key-", i), fmt.Sprint(i)))
+	}
+	b.run(func(c *outbox.RelayConfig) { c.MaxAttempts = 1 })
+	b.eventually(func() bool { return tries.Load() > 14 }, func() string { return fmt.Sprint(tries.Load()) })
+	require.Empty(t, b.parked())
+	b.sink.failWith(nil)
+	b.eventually(func() bool { return len(b.sink.messages()) >= 160 }, func() string { return fmt.Sprint(len(b.sink.messages())) })
+	require.Empty(t, b.parked())
+}
